@@ -152,6 +152,10 @@ fn of_adapter(
         Some(EventKind::DriverError) if level.is_some_and(|level| level < ERROR) => {
             Some(EventKind::AdapterHealth)
         }
+        // What is missing is missing for virtual functions.
+        Some(EventKind::ResourceLimit) if ["sriov", "sr-iov"].iter().any(|name| lower.contains(name)) => {
+            Some(EventKind::FunctionsRefused)
+        }
         kind => kind,
     };
     // Drivers report the state of the adapter as a warning or worse. What they log as information may contain names and

@@ -80,6 +80,8 @@ kinds! {
     LinkDown: "link-down", Fault;
     /// The firmware refused to create an object, because there are too many or no resources are left.
     ResourceLimit: "resource-limit", Notice;
+    /// Virtual functions were requested and not created, because the adapter or the machine has no room for them. The adapter itself works.
+    FunctionsRefused: "functions-refused", Notice;
     /// The module for GPU memory reports an error.
     PeerMemory: "peer-memory", Notice;
     /// The kernel refused a module of RDMA: it was built for other modules, or for another kernel.

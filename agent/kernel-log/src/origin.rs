@@ -125,6 +125,7 @@ impl<'a> Message<'a> {
             .or_else(|| of_eeh(text))
             .or_else(|| of_device(text))
             .or_else(|| of_ipoib(text))
+            .or_else(|| of_queue_pair(text))
             .or_else(|| of_function(text))
             .or_else(|| of_module(text))
             .or_else(|| of_driver(text))
@@ -320,6 +321,20 @@ fn of_ipoib(text: &str) -> Option<Message<'_>> {
     })
 }
 
+/// `mlx5_bond_0/1: QP 51291 error: local length error (0x8e 0x0 0x0)`: mlx5 names device and port, as they are called by now (`mlx5_ib_qp_event`).
+fn of_queue_pair(text: &str) -> Option<Message<'_>> {
+    let (name, rest) = text.split_once(": ")?;
+    let (device, port) = name.split_once('/')?;
+    let (number, _) = rest.strip_prefix("QP ")?.split_once(" error: ")?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(port) && is_number(number)).then(|| Message {
+        writer: Writer::Adapter,
+        driver: "mlx5_ib",
+        device: named(device),
+        text: rest,
+    })
+}
+
 /// `[qed_mcp_cmd_and_union:560(qed0)]The MFW failed …`: function, line and device (`qed.h`, `qedr.h`).
 fn of_function(text: &str) -> Option<Message<'_>> {
     let (prefix, rest) = text.strip_prefix('[')?.split_once(")]")?;
@@ -430,6 +445,12 @@ mod tests {
                 "multicast join failed",
             ),
             ("[qed_mcp_cmd:560(qed0)]The MFW", "qed", "qed0", "The MFW"),
+            (
+                "mlx5_bond_0/1: QP 7 error: local length error (0x8e 0x0 0x0)",
+                "mlx5_ib",
+                "mlx5_bond_0",
+                "QP 7 error: local length error (0x8e 0x0 0x0)",
+            ),
             (
                 "mlx5_core 0000:14:00.0: x: y",
                 "mlx5_core",

@@ -232,6 +232,7 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         (&["abnormal ae"], Some(DriverError)),
         (&["ae qpid"], Some(DriverError)),
         (&["qp event"], Some(DriverError)),
+        (&["qp ", " error: "], Some(DriverError)),
         (&["catas error"], Some(DriverError)),
         (&["catast error"], Some(DriverError)),
         (&["tid_timeout"], Some(TxTimeout)),

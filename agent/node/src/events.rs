@@ -8,7 +8,7 @@ use rdma_health_kernel::{
 use crate::{Function, Node};
 
 /// Drivers of RDMA devices only. Other drivers of RDMA adapters also drive plain network functions.
-const RDMA_ONLY: [&str; 17] = [
+const RDMA_ONLY: [&str; 18] = [
     "mlx5",
     "mlx4",
     "bnxt_re",
@@ -26,6 +26,8 @@ const RDMA_ONLY: [&str; 17] = [
     "erdma",
     "ocrdma",
     "habanalabs",
+    // Slingshot, whose adapters have devices of their own class.
+    "cxi",
 ];
 
 /// What the RDMA core calls itself in messages about a device.
@@ -96,6 +98,7 @@ impl DeviceEvent<'_> {
                 format!("PCIe port {} above {}", self.event.device, function.title())
             }
             Some(function) => function.title(),
+            None if self.is_above => format!("PCIe port {}", self.event.device),
             None if self.event.kind == EventKind::GpuFailed
                 && matches!(self.event.device, Device::Driver(_)) =>
             {
@@ -182,9 +185,11 @@ impl Node {
             return Some(joined(own, false));
         }
         if let Device::Pci(address) = &event.device {
-            let mut behind = all().filter(|function| function.bridges().contains(address));
-            if let Some(function) = behind.find(|function| function.role == Role::Rdma) {
-                return Some(joined(Some(function), true));
+            let behind: Vec<_> = all()
+                .filter(|function| function.role == Role::Rdma && function.bridges().contains(address))
+                .collect();
+            if !behind.is_empty() {
+                return Some(joined(self.concerned(event, &behind), true));
             }
             if self.pci.left_out.contains(address) {
                 return None;
@@ -209,6 +214,24 @@ impl Node {
             _ => false,
         };
         (is_rdma || of_gpu || of_node).then(|| joined(None, false))
+    }
+
+    /// The function that a message about the PCIe port above all of these is about: of the only card, or of the only one that has a failure of its own.
+    fn concerned<'a, 'b>(&self, event: &Event, behind: &[&'b Function<'a>]) -> Option<&'b Function<'a>> {
+        let events = self.kernel_log.known().map_or(&[][..], |log| &log.events);
+        let has_failed = |function: &&&Function<'_>| {
+            events.iter().any(|other| {
+                other.order != event.order
+                    && other.kind.class() == EventClass::Fault
+                    && matches!(&other.device, Device::Pci(address) if address == function.address)
+            })
+        };
+        let only = |functions: Vec<&'b Function<'a>>| {
+            let first = functions.first().copied()?;
+            let is_same = |other: &&Function<'_>| card(other.address) == card(first.address);
+            functions.iter().all(is_same).then_some(first)
+        };
+        only(behind.to_vec()).or_else(|| only(behind.iter().filter(has_failed).copied().collect()))
     }
 
     /// The address of the function that has a part on the auxiliary bus (`mlx5_core.rdma.3`), which the kernel names after the driver and a
@@ -264,6 +287,11 @@ impl Node {
         let hca = self.hcas().find(|hca| hca.name == name || has_netdev(hca))?;
         hca.pci_address.known().map(String::as_str)
     }
+}
+
+/// The address of a PCI function without the number of the function.
+fn card(address: &str) -> &str {
+    address.rsplit_once('.').map_or(address, |(card, _)| card)
 }
 
 /// Whether the RDMA core speaks of a device in software, which the node need not have any more: by its name, which is not one of a driver of

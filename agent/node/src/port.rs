@@ -74,6 +74,14 @@ impl<'a> Port<'a> {
         node_type.is_some_and(|node_type| node_type.starts_with("4:"))
     }
 
+    /// Whether its connections need a GID of RoCE v2. Those of the ports of Gaudi are set up without `rdma_cm`, by addresses that its library
+    /// exchanges.
+    pub fn needs_routed_gid(&self) -> bool {
+        let driver = self.hca.driver.known();
+        let is_gaudi = driver.is_some_and(|driver| driver.starts_with("habanalabs"));
+        !self.is_iwarp() && !is_gaudi
+    }
+
     /// Whether the driver reports the state of the link. `efa` reports every port as ACTIVE
     /// (`drivers/infiniband/hw/efa/efa_verbs.c`, `efa_query_port`).
     pub fn reports_link_state(&self) -> bool {
@@ -201,7 +209,7 @@ impl Node {
     pub fn ipv6_kinds(&self) -> BTreeSet<Kind<'_>> {
         let ports = || {
             self.active_ports()
-                .filter(|port| port.is_ethernet() && !port.is_lent() && !port.is_iwarp())
+                .filter(|port| port.is_ethernet() && !port.is_lent() && port.needs_routed_gid())
                 .filter_map(|port| Some((port.kind()?, port.gids()?)))
         };
         let with_ipv4: BTreeSet<_> = ports()

@@ -3,8 +3,9 @@
 use std::fmt::Display;
 
 use crate::{
-    Evidence, Finding, FindingCase, Profile, Remedy, Rule, Severity, Subject, policy::Exception,
-    remedy::resolve::Resolver,
+    Evidence, Finding, FindingCase, Profile, Remedy, Rule, Severity, Subject,
+    policy::Exception,
+    remedy::resolve::{REASON, Resolver, quoted},
 };
 
 /// A finding without a severity: the rule reports what it found, and its policy decides how severe that is with the profile
@@ -106,6 +107,12 @@ impl Draft {
     pub(crate) fn fill(mut self, word: &'static str, value: impl Into<String>) -> Self {
         self.values.push((word, value.into()));
         self
+    }
+
+    /// Fills in [`REASON`] with what a driver logged, so that the step says why.
+    pub(crate) fn reason(self, line: &str) -> Self {
+        let words = quoted(line);
+        self.fill(REASON, words)
     }
 
     /// The finding with its severity; `None` where the rule's policy does not report it with this profile.

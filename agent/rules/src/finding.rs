@@ -143,7 +143,7 @@ pub enum FindingCase {
     Refused,
     /// `rdma-modules-missing`: the kernel refuses modules because of their signature.
     Unsigned,
-    /// `rdma-modules-missing`: the kernel refused the module, which does not match the others.
+    /// `rdma-modules-missing`, `adapter-not-started`: the module does not match the others, or the RDMA core that is loaded.
     ModuleRefused,
     /// `rdma-modules-missing`: another reason.
     ModuleMissing,

@@ -71,9 +71,12 @@ pub(super) fn of_event(report: &Report) -> Option<(SymptomKind, Option<symptom::
         EventKind::GpuFailed => (SymptomKind::GpuStopped, None),
         EventKind::GpuLinkError => (SymptomKind::GpuLinkError, None),
         EventKind::GpuError => (SymptomKind::GpuError, None),
-        EventKind::DriverError | EventKind::ModulePlugged | EventKind::LinkUp | EventKind::Started => {
-            return None;
-        }
+        // A line about virtual functions is read as any other.
+        EventKind::FunctionsRefused
+        | EventKind::DriverError
+        | EventKind::ModulePlugged
+        | EventKind::LinkUp
+        | EventKind::Started => return None,
     })
 }
 

@@ -60,7 +60,11 @@ pub(super) static MODULE_MISMATCH: KnownCause = KnownCause {
     of the kernel, and those of another driver package (MLNX_OFED, DOCA-OFED) are loaded, or the reverse: the kernel refuses to load it.",
     next_step: "Compare where the modules come from: modinfo -n ib_core, and modinfo -n with the module that the log names. Rebuild or \
     reinstall the module for this kernel and this driver package, run depmod -a, and load it again.",
-    rules: &[&modules::RDMA_MODULES_MISSING, &kernel_modules::MODULE_REFUSED],
+    rules: &[
+        &modules::RDMA_MODULES_MISSING,
+        &kernel_modules::MODULE_REFUSED,
+        &adapter_events::ADAPTER_NOT_STARTED,
+    ],
     cases: &[FindingCase::ModuleRefused],
     often: &[ModuleMismatch, DriverNotBuilt, DriverNotReady],
     sometimes: &[ModuleMissing, NoDevice, OpenFailed],

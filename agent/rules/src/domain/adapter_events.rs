@@ -3,6 +3,8 @@
 use rdma_health_node::{
     DeviceEvent, Function, Node,
     kmsg::{Device, EventKind},
+    pci::Role,
+    words::listed,
 };
 
 use crate::{
@@ -25,7 +27,7 @@ static PAST: Exception = Exception {
 mod driver_errors;
 mod not_started;
 
-pub(super) use self::not_started::without_range;
+pub(super) use self::not_started::{is_refusal, without_range};
 pub use self::{driver_errors::DRIVER_ERRORS, not_started::ADAPTER_NOT_STARTED};
 
 const FALSE_ALARMS: &str = "Only messages that the kernel itself wrote count, not those that a process wrote to the kernel log, \
@@ -109,7 +111,7 @@ pub static PCI_FAULT: Rule = Rule {
     explanation: "An uncorrectable fatal PCIe error, a link that the PCIe port shut down (Downstream Port Containment), or a device \
         that left the bus. The driver stops the adapter; if it cannot recover, the RDMA device is gone until a reboot.",
     remedy: Remedy::all(
-        "Read the messages before and after: journalctl -k -b | grep -e AER -e DPC -e pciehp -e ADDRESS. Drain the node, \
+        "Read the messages before and after: journalctl -k -b | grep -e AER -e DPC -e EEH -e pciehp -e ADDRESS. Drain the node, \
         power-cycle it, and reseat the adapter, its riser and cables. If the error returns, replace the part.",
     ),
     false_alarms: FALSE_ALARMS,
@@ -136,11 +138,32 @@ fn pci_fault(node: &Node, _: &Expectations) -> Vec<Draft> {
             return None;
         }
         let past = past_of(node, fault).filter(|past| nonfatal || **past == STARTED_AGAIN);
+        let mut finding = finding;
+        if fault.is_above && fault.function.is_none() {
+            let titles: Vec<_> = below(node, fault).iter().map(Function::title).collect();
+            let below = listed(titles.iter().map(String::as_str));
+            finding.extend_message(&format!(
+                "; which of the devices below it failed is not logged: {below}"
+            ));
+        }
         let finding = lost_links(node, fault)
             .iter()
             .fold(finding, |finding, line| finding.evidence("/dev/kmsg", line));
         Some(finding.exception(past.or(nonfatal.then_some(&NONFATAL))))
     })
+}
+
+/// The adapters and GPUs below the PCIe port of a message.
+fn below<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Vec<Function<'a>> {
+    let Device::Pci(port) = &fault.event.device else {
+        return Vec::new();
+    };
+    let functions = node.functions().into_iter();
+    functions
+        .filter(|function| {
+            matches!(function.role, Role::Rdma | Role::Gpu) && function.bridges().contains(port)
+        })
+        .collect()
 }
 
 /// What the hotplug driver logged of slots that lost their link or card, if the adapter of the fault is gone: the port above it is known no more.
@@ -359,10 +382,14 @@ fn is_down(node: &Node, fault: &DeviceEvent<'_>) -> bool {
 
 /// Whether the device of a fault has ports, and all of them are active, or none.
 fn have_all(node: &Node, fault: &DeviceEvent<'_>, active: bool) -> bool {
-    let names = fault
-        .function
-        .as_ref()
-        .map_or(&[][..], |function| &function.names);
+    let names: Vec<&str> = match &fault.function {
+        Some(function) => function.names.clone(),
+        None if fault.is_above => below(node, fault)
+            .into_iter()
+            .flat_map(|function| function.names)
+            .collect(),
+        None => Vec::new(),
+    };
     let mut ports = node
         .ports()
         .filter(|port| names.contains(&port.hca.name.as_str()))

@@ -39,7 +39,7 @@ pub static GID_MISSING: Rule = Rule {
         host: "ip addr add IP_ADDRESS/PREFIX_LENGTH dev NETDEV; then set it in the configuration of the network manager.",
     },
     false_alarms: "Not judged: ports that are not ACTIVE; virtual functions, whose address is in a pod, and their \
-        representors; physical functions whose virtual functions do the work; and iWARP, which needs no such GID. A \
+        representors; physical functions whose virtual functions do the work; and iWARP and the ports of Gaudi, which need no such GID. A \
         fabric that only uses routed IPv6 addresses works: where some ports of a kind have such a GID of IPv6 and none has one of IPv4, those without \
         are reported and the others are not.",
     inputs: &[Writer::HostRoot, Writer::Job],
@@ -71,7 +71,7 @@ fn has_ipv6(gids: &[Gid]) -> bool {
 /// Active RoCE ports of physical functions and software devices, with their GIDs.
 fn roce_ports(node: &Node) -> impl Iterator<Item = (Port<'_>, &[Gid])> {
     node.active_ports()
-        .filter(|port| port.is_ethernet() && !port.is_lent() && !port.is_iwarp())
+        .filter(|port| port.is_ethernet() && !port.is_lent() && port.needs_routed_gid())
         .filter_map(|port| Some((port, port.gids()?)))
 }
 
@@ -160,8 +160,10 @@ fn only_automatic(node: &Node) -> Vec<Draft> {
         address.is_link_local().then_some(address)
     };
     let is_configured = |port: &Port<'_>| {
-        let is_judged =
-            port.is_active() == Some(true) && port.is_ethernet() && !port.is_iwarp() && !port.is_lent();
+        let is_judged = port.is_active() == Some(true)
+            && port.is_ethernet()
+            && port.needs_routed_gid()
+            && !port.is_lent();
         let gids = port.gids().filter(|_| is_judged)?;
         port.routable_gid()?;
         Some(own(port).is_none() || has_ipv6(gids))

@@ -96,6 +96,7 @@ fn words(kind: EventKind) -> &'static str {
         EventKind::ModuleUnplugged => "the cable or transceiver was unplugged",
         EventKind::LinkDown => "the link went down",
         EventKind::ResourceLimit => "the firmware refused a request: no resources are left",
+        EventKind::FunctionsRefused => "the kernel created no virtual functions",
         EventKind::PeerMemory => "an error of the module for GPU memory",
         EventKind::ModuleMismatch => {
             "the kernel refused this module: it does not match the modules that are loaded"

@@ -16,7 +16,8 @@ pub use self::devices::{DRIVER_UNEXPECTED, FIRMWARE_MIXED, HCAS_MISSING, SOFTROC
 use self::kernel_module::{allow, configured_off, places};
 pub(super) use self::{
     devices::SET_ASIDE,
-    kernel_module::{blacklisted, module_of},
+    kernel_module::{blacklisted, module_of, on_foreign_core},
+    needed::FOREIGN_CORE,
     no_rdma_device::{is_bonded, may_be_elsewhere},
 };
 

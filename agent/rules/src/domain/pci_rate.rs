@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rdma_health_node::{Node, words::gigabits};
+use rdma_health_node::{Node, Port, words::gigabits};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft, policy::Exception,
@@ -12,7 +12,7 @@ use crate::{
 pub static PCI_BELOW_PORT_RATE: Rule = Rule {
     id: "pci-below-port-rate",
     domain: Domain::Pci,
-    policy: Policy::of(Severities::WARNING).except(&[&BY_GENERATION]),
+    policy: Policy::of(Severities::WARNING).except(&[&BY_GENERATION, &ENOUGH_LANES]),
     title: "The PCIe link of an adapter is too slow for the rate of its port",
     explanation: "The link runs at the best speed and width that card and slot have in common, and that is less than the port \
         can transfer: a 400 Gb/s port needs 16 lanes at 32 GT/s. The port never reaches its rate, and congestion spreads into \
@@ -23,7 +23,7 @@ pub static PCI_BELOW_PORT_RATE: Rule = Rule {
         host: "lspci -vv -s ADDRESS | grep -e LnkCap: -e LnkSta:",
         ..Remedy::all("")
     },
-    false_alarms: "Reported only if the link carries less than three quarters of the rate. In a virtual machine the link is made \
+    false_alarms: "A warning only if the link carries less than three quarters of the rate. In a virtual machine the link is made \
         up. A card whose own link is slower than its ports together cannot reach their rate by design and is not reported. An adapter with a second PCIe connection (Socket Direct) is not judged, because each carries a part.",
     inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Fabric],
     judge: pci_below_port_rate,
@@ -40,6 +40,19 @@ const SOLDERED: Remedy = Remedy {
 static BY_GENERATION: Exception = Exception {
     condition: "if no slot of the machine offers this model of adapter a higher speed",
     severities: Severities::INFO,
+};
+
+static ENOUGH_LANES: Exception = Exception {
+    condition: "if the link carries the rate of the port, and the slot gives the card half of its lanes or fewer",
+    severities: Severities::INFO,
+};
+
+/// What to do about a slot with fewer lanes than the card has.
+const FEWER_LANES: Remedy = Remedy {
+    any: "Nothing, if this is what the machine is built for: the link carries what the port receives now. For all ports of the card, or for its full rate, move it to a slot with \
+        more lanes, or change the bifurcation of the slot in the firmware setup.",
+    host: "lspci -vv -s ADDRESS | grep -e LnkCap: -e LnkSta:",
+    ..Remedy::all("")
 };
 
 fn pci_below_port_rate(node: &Node, _: &Expectations) -> Vec<Draft> {
@@ -87,8 +100,16 @@ fn pci_below_port_rate(node: &Node, _: &Expectations) -> Vec<Draft> {
         let capacity = capacity(speed, width);
         let (own_speed, own_width) = (function.link.max_speed.known(), function.link.max_width.known());
         let is_own_limit = own_speed == Some(&speed) && own_width == Some(&width);
-        if is_degraded || is_own_limit || capacity >= rate / 4 * 3 {
+        if is_degraded || is_own_limit {
             return None;
+        }
+        if capacity >= rate / 4 * 3 {
+            let (Some(own_speed), Some(own_width)) = (own_speed, own_width) else {
+                return None;
+            };
+            let own = self::capacity(*own_speed.min(&speed), *own_width);
+            return (own_width / 2 >= width && width > 0)
+                .then(|| with_fewer_lanes(&port, address, (width, capacity), (*own_width, own)));
         }
         let best = fastest.get(&(function.vendor.known(), function.device.known()));
         let is_generation = own_width == Some(&width) && best <= Some(&speed);
@@ -113,6 +134,23 @@ fn pci_below_port_rate(node: &Node, _: &Expectations) -> Vec<Draft> {
         )
     });
     found.collect()
+}
+
+/// A link that carries the rate of the port with half of the lanes of the card: lanes and capacity of the link and of the card.
+fn with_fewer_lanes(port: &Port<'_>, address: &str, link: (u32, u64), card: (u32, u64)) -> Draft {
+    let subject = Subject::of_port(port);
+    let message = format!(
+        "the slot gives {subject} ({address}) {} of the {} lanes that the card has: the PCIe link carries about {} instead of {}",
+        link.0,
+        card.0,
+        gigabits(link.1),
+        gigabits(card.1)
+    );
+    let file = format!("/sys/bus/pci/devices/{address}/{{current,max}}_link_width");
+    Draft::new(&PCI_BELOW_PORT_RATE, subject, message)
+        .exception(&ENOUGH_LANES)
+        .remedy(FEWER_LANES)
+        .evidence(file, format!("x{}, x{}", link.0, card.0))
 }
 
 /// What a link carries in bits per second, without the encoding: 8b/10b below 8 GT/s, 128b/130b from there on.

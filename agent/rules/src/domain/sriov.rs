@@ -181,16 +181,35 @@ fn vf_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
             .collect();
         let first = without.first()?;
         let is_meant = sriov.autoprobe.known() == Some(&false);
+        let refused = not_switched(node, address);
+        let reason = refused.map_or(
+            "",
+            |_| "; before, the adapter refused to enter the switchdev mode",
+        );
         let message = format!(
-            "{address} has {} without a driver: {}",
+            "{address} has {} without a driver: {}{reason}",
             count(without.len(), "virtual function"),
             listed(without.iter().map(|vf| vf.address.as_str()))
         );
         let mut finding = Draft::new(&VF_WITHOUT_DRIVER, Subject::device(function.subject()), message)
             .exception(is_meant.then_some(&BY_CONFIGURATION))
-            .fill("ADDRESS", &first.address)
+            .fill(
+                "ADDRESS",
+                if refused.is_some() {
+                    address
+                } else {
+                    &first.address
+                },
+            )
             .fill("DRIVER", function.driver.unwrap_or("DRIVER"))
             .evidence(format!("{DEVICES}/{}/driver", first.address), "no such link");
+        if let Some(line) = refused {
+            finding = finding
+                .remedy(NOT_SWITCHED)
+                .fill("NUMBER", sriov.active.to_string())
+                .reason(line)
+                .evidence("/dev/kmsg", line);
+        }
         if let Some(autoprobe) = sriov.autoprobe.known() {
             finding = finding.evidence(
                 format!("{DEVICES}/{address}/sriov_drivers_autoprobe"),
@@ -200,6 +219,42 @@ fn vf_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
         Some(finding)
     });
     found.collect()
+}
+
+/// What to do about virtual functions that wait for a mode of the adapter that it refused.
+const NOT_SWITCHED: Remedy = Remedy {
+    any: "The adapter refused to enter the switchdev mode (REASON), for which its virtual functions wait without a driver. Remove the virtual functions, change the mode while \
+        there are none, then create them again and bind their driver. If it refuses without virtual functions, too, update the firmware of the adapter.",
+    openshift: "Let the operator do it again: set eSwitchMode: switchdev in the SriovNetworkNodePolicy, restart the node, and read the log of the \
+        sriov-network-config-daemon.",
+    host: "echo 0 > /sys/bus/pci/devices/ADDRESS/sriov_numvfs; devlink dev eswitch set pci/ADDRESS mode switchdev; devlink dev eswitch show pci/ADDRESS; echo NUMBER > \
+        /sys/bus/pci/devices/ADDRESS/sriov_numvfs; journalctl -k | grep ADDRESS",
+    ..Remedy::all("")
+};
+
+/// The message in which the driver of a function says that it could not enter the switchdev mode, unless it entered the mode later.
+fn not_switched<'a>(node: &'a Node, address: &str) -> Option<&'a str> {
+    const FAILURES: [&str; 4] = ["fail", "error", "unable", "couldn't"];
+    /// What only the change of the mode needs: other failures of the switch are those of one port.
+    const OF_MODE: [&str; 5] = ["fdb", "mode", "switchdev", "offloads", "steering"];
+    let lines = node.kernel_lines().iter().filter(|line| line.contains(address));
+    let of_switch = lines
+        .map(|line| (line, line.to_ascii_lowercase()))
+        .filter(|(_, lower)| {
+            ["e-switch", "eswitch", "switchdev"]
+                .iter()
+                .any(|name| lower.contains(name))
+        });
+    let mut last = None;
+    for (line, lower) in of_switch {
+        let is_failure = FAILURES.iter().any(|word| lower.contains(word));
+        if is_failure && OF_MODE.iter().any(|word| lower.contains(word)) {
+            last = Some(line.as_str());
+        } else if lower.contains("offloads") && !lower.contains("disable") {
+            last = None;
+        }
+    }
+    last
 }
 
 /// `vf-guid-zero`.

@@ -19,6 +19,8 @@ mod damaged;
 mod totals;
 
 const HOUR: u64 = 3600;
+/// Loading drivers and setting addresses takes a link down a few times.
+const BOOT_DOWNS: u64 = 3;
 
 /// `port-flapping`.
 pub static PORT_FLAPPING: Rule = Rule {
@@ -128,20 +130,23 @@ fn went_down(
 /// The number of times a port went down since boot and the uptime in seconds, if that is within 12 hours and more than
 /// booting explains.
 fn since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> {
-    // Loading drivers and setting addresses takes a link down a few times.
-    const BOOTING: u64 = 3;
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime < 12 * HOUR)?;
     let downs = *port.netdev.known()?.carrier_downs.known()?;
-    (downs >= limit as u64 + BOOTING).then_some((downs, uptime))
+    (downs >= limit as u64 + BOOT_DOWNS).then_some((downs, uptime))
 }
 
-/// The same for a node that runs for longer, if the port went down more often than the limit on average, without the first times of
-/// maintenance. Virtual functions go down with each pod.
+/// The same for a node that runs for longer, if the port went down more often than the limit on average, without the times of
+/// booting and maintenance. Virtual functions go down with each pod.
 fn long_since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> {
-    const MAINTENANCE: u64 = 30;
+    /// For each day, and at most.
+    const MAINTENANCE: (u64, u64) = (3, 30);
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime >= 12 * HOUR)?;
     let downs = downs_of(port)?;
-    let in_12_hours = downs.saturating_sub(MAINTENANCE).saturating_mul(12 * HOUR) / uptime;
+    let maintenance = (uptime.div_ceil(24 * HOUR) * MAINTENANCE.0).min(MAINTENANCE.1);
+    let in_12_hours = downs
+        .saturating_sub(BOOT_DOWNS + maintenance)
+        .saturating_mul(12 * HOUR)
+        / uptime;
     (in_12_hours >= limit as u64 && !port.hca.is_virtual() && !port.hca.is_software())
         .then_some((downs, uptime))
 }

@@ -125,7 +125,7 @@ impl<'a> Resolver<'a> {
                 Some((_, value)) => Some(value.as_str()),
                 None => self.value(word, subject),
             };
-            match value.filter(|value| is_plain(value)) {
+            match value.filter(|value| is_plain(value) || word == REASON) {
                 Some(value) => filled.push_str(value),
                 None => filled.push_str(word),
             }
@@ -194,6 +194,17 @@ impl Finding {
             .map(|(place, text)| (place, resolver.fill(text, &self.subject, &self.values)))
             .collect()
     }
+}
+
+/// The word of a remedy that stands for what a driver logged, in a sentence and not in a command.
+pub(crate) const REASON: &str = "REASON";
+
+/// What a driver logged, as it can stand in a sentence: on one line, of bounded length, and without what a shell would run.
+pub(crate) fn quoted(line: &str) -> String {
+    const LONGEST: usize = 160;
+    let is_shown = |c: &char| (c.is_ascii_graphic() || *c == ' ') && !"`$\\\"".contains(*c);
+    let shown: String = line.chars().filter(is_shown).take(LONGEST).collect();
+    format!("\"{}\"", shown.trim())
 }
 
 /// Whether a name can stand in a command without quotes. Names of devices are text of the kernel.

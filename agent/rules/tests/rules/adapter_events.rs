@@ -256,6 +256,38 @@ fn an_error_of_the_pcie_port_above_is_one_of_the_adapter() {
 }
 
 #[test]
+fn an_error_above_several_cards_blames_only_the_one_that_has_a_failure_of_its_own() {
+    let found = |lines: &[&str]| {
+        let node = node("h100-connectx7", |tree| {
+            let records: Vec<_> = lines
+                .iter()
+                .map(|line| format!("3,{DAY},{DAY}000000,-;{line}\n"))
+                .collect();
+            tree.write("dev/kmsg", records.concat()).unwrap();
+        });
+        let found = findings(&node, &auto(), "pci-fault-logged");
+        found
+            .into_iter()
+            .map(|finding| (finding.subject.to_string(), finding.message))
+            .collect::<Vec<_>>()
+    };
+    let port = "pcieport 0000:30:01.0: DPC: containment event, status:0x2009 source:0x0000";
+    let own = "mlx5_core 0000:34:00.0: mlx5_pci_err_detected Device state = 1 pci_status: 1. Exit, result = 3, need reset";
+    let unclear = found(&[port]);
+    assert_eq!(unclear[0].0, "0000:30:01.0");
+    assert!(
+        unclear[0].1.contains("mlx5_2 (0000:33:00.0)") && unclear[0].1.contains("mlx5_3 (0000:34:00.0)"),
+        "{}",
+        unclear[0].1
+    );
+    let subjects: Vec<_> = found(&[port, own])
+        .into_iter()
+        .map(|(subject, _)| subject)
+        .collect();
+    assert_eq!(subjects, ["mlx5_3", "mlx5_3"]);
+}
+
+#[test]
 fn faults_of_an_arm_smmu_are_those_of_its_stream() {
     for line in [
         "arm-smmu-v3 arm-smmu-v3.0.auto: \t0x0000180000000010",
@@ -340,6 +372,13 @@ fn what_uses_rdma_in_the_kernel_is_heard_until_it_works_again() {
         found(&[(2 * DAY - 60, failed), (2 * DAY - 30, again)]),
         ["nvme_rdma info"]
     );
+    let path = "scsi host7: ib_srp: failed RECV status WR flushed (5) for CQE 1";
+    let node = logged(&[(2 * DAY - 60, path)]);
+    let remedy = &findings(&node, &auto(), "driver-errors-logged")[0].remedy;
+    assert!(
+        remedy.contains("ib_srp logged") && remedy.contains("WR flushed"),
+        "{remedy}"
+    );
     // RDMA in software also logs what happens to its network device.
     let software = "rdma_rxe: failed to allocate crc algorithmi err:-2";
     assert_eq!(found(&[(2 * DAY - 60, software)]), ["rdma_rxe info"]);
@@ -354,6 +393,32 @@ fn firmware_that_was_still_starting_is_tried_again_before_anything_is_replaced()
         remedy.contains("drivers_probe") && !remedy.contains("replace"),
         "{remedy}"
     );
+}
+
+#[test]
+fn what_a_program_asked_for_in_vain_is_named_and_no_fault_of_the_adapter() {
+    let refused = format!(
+        "{MLX5_0}: mlx5_cmd_check:795:(pid 9993): RTR2RTS_QP(0x504) op_mod(0x0) failed, status bad parameter(0x3), syndrome (0x4bb88f)"
+    );
+    let failed = "mlx5_0/1: QP 51291 error: local length error (0x8e 0x0 0x0)";
+    for (line, words) in [
+        (refused.as_str(), "the firmware refused RTR2RTS_QP: bad parameter"),
+        (failed, "a queue pair of a program failed: local length error"),
+    ] {
+        let node = logged(&[(2 * DAY - 60, line)]);
+        assert_eq!(
+            of(&node, &auto(), "driver-errors-logged"),
+            ["mlx5_0 info"],
+            "{line}"
+        );
+        let found = findings(&node, &auto(), "driver-errors-logged").remove(0);
+        assert!(found.message.contains(words), "{}", found.message);
+        assert!(
+            found.remedy.contains("rdma-health explain \""),
+            "{}",
+            found.remedy
+        );
+    }
 }
 
 #[test]

@@ -365,6 +365,15 @@ fn a_slot_that_is_too_slow_for_the_port_is_found() {
     let rule = "pci-below-port-rate";
     assert_eq!(of(&with_slot(8, None), &auto(), rule), ["mlx5_0:1 warning"]);
     assert_eq!(of(&with_slot(16, None), &auto(), rule), [""; 0]);
+    // Half of the lanes are enough for half of the rate.
+    let mut slower = with_slot(8, None);
+    with_port(&mut slower, "mlx5_0", |port| {
+        if let Fact::Known(rate) = &mut port.rate {
+            rate.bits_per_second = 200_000_000_000;
+        }
+    });
+    assert_eq!(of(&slower, &auto(), rule), ["mlx5_0:1 info"]);
+    assert!(message(&slower, &auto(), rule).contains("8 of the 16 lanes"));
     let remedy = |gpu| findings(&with_slot(8, gpu), &auto(), rule).remove(0).remedy;
     assert!(remedy(None).contains("Move the card"));
     // On a GB10, the adapters are part of the board.

@@ -89,6 +89,31 @@ fn a_virtual_function_without_driver_is_a_warning_unless_autoprobe_is_off() {
 }
 
 #[test]
+fn virtual_functions_that_wait_for_a_refused_mode_are_not_bound_by_hand() {
+    let refused =
+        "3,9,9000000,-;mlx5_core 0000:41:00.0: E-Switch: Failed to create slow path FDB Table err -22\n";
+    let entered = "6,10,19000000,-;mlx5_core 0000:41:00.0: E-Switch: Enable: mode(OFFLOADS), nvfs(4), active vports(5)\n";
+    let remedy = |log: &str| {
+        let node = node(VFS, |tree| {
+            let driver = path(tree, "/0000:41:00.4/driver");
+            assert!(tree.remove(&driver) && tree.remove("sys/class/infiniband/mlx5_3"));
+            tree.write("dev/kmsg", log).unwrap();
+        });
+        findings(&node, &auto(), "vf-without-driver").remove(0).remedy
+    };
+    let found = remedy(refused);
+    assert!(
+        found.contains("slow path FDB") && !found.contains("/bind"),
+        "{found}"
+    );
+    assert!(
+        found.contains("devlink dev eswitch set pci/0000:41:00.0 mode switchdev"),
+        "{found}"
+    );
+    assert!(remedy(&[refused, entered].concat()).contains("mlx5_core/bind"));
+}
+
+#[test]
 fn a_zero_guid_or_hardware_address_is_found() {
     let guid = node(VFS, |tree| set(tree, "/mlx5_2/node_guid", "0000:0000:0000:0000"));
     assert_eq!(of(&guid, &auto(), "vf-guid-zero"), ["mlx5_2 warning"]);

@@ -111,6 +111,24 @@ fn a_port_flaps_that_the_kernel_logged_to_go_down_again_and_again() {
     }
 }
 
+#[test]
+fn a_port_that_went_down_often_since_a_boot_long_ago_is_information() {
+    let after = |downs: u64, hours: u64| {
+        let mut node = node("h100-connectx7", |_| {});
+        with_port(&mut node, "mlx5_2", |port| {
+            if let Fact::Known(netdev) = &mut port.netdev {
+                netdev.carrier_downs = Fact::Known(downs);
+            }
+        });
+        Arc::make_mut(&mut node.host).uptime = Fact::Known(hours * HOUR);
+        of(&node, &auto(), "port-flapping")
+    };
+    assert_eq!(after(25, 24), ["mlx5_2:1 info"]);
+    assert_eq!(after(8, 24), [""; 0], "the boot and a day's maintenance");
+    assert_eq!(after(25, 240), [""; 0], "two or three a day");
+    assert_eq!(after(160, 240), ["mlx5_2:1 info"]);
+}
+
 /// The node after its network device lost its carrier so often, the last time at the end.
 fn flapped(times: &[u64]) -> Node {
     let mut node = node("h100-connectx7", |_| {});

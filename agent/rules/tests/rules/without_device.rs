@@ -184,3 +184,47 @@ fn firmware_that_the_driver_calls_too_old_explains_a_missing_device() {
     let none = first(&log("mlx4_core ADDRESS: RDMA is not supported on this device"));
     assert!(none.message.contains("offers no RDMA"), "{}", none.message);
 }
+
+#[test]
+fn a_driver_that_is_no_part_of_the_rdma_stack_that_is_loaded_is_not_one_of_faulty_firmware() {
+    let after = |modules: &'static str, line: &str| {
+        node("efa-p5", |tree| {
+            let devices: Vec<_> = tree
+                .entries()
+                .map(|(path, _)| path.to_owned())
+                .filter(|path| path.starts_with("sys/devices/") && path.ends_with("/fw_ver"))
+                .collect();
+            for device in devices {
+                let (function, name) = device.split_once("/infiniband/").unwrap();
+                let name = name.strip_suffix("/fw_ver").unwrap();
+                assert!(tree.remove(&format!("{function}/infiniband")));
+                assert!(tree.remove(&format!("sys/class/infiniband/{name}")));
+                tree.remove(&format!("{function}/driver"));
+            }
+            tree.write("proc/modules", modules).unwrap();
+            tree.write("dev/kmsg", format!("3,9,9000000,-;{line}\n")).unwrap();
+        })
+    };
+    let ofed = "mlx_compat 1 0 - Live 0x0\nib_core 1 1 efa, Live 0x0\nefa 1 0 - Live 0x0\n";
+    let upstream = "ib_core 1 1 efa, Live 0x0\nefa 1 0 - Live 0x0\n";
+    let address = {
+        let whole = node("efa-p5", |_| {});
+        let first = whole.hcas().find_map(|hca| hca.pci_address.known().cloned());
+        first.unwrap()
+    };
+    let failed = format!("efa: probe of {address} failed with error -22");
+    for rule in ["rdma-modules-missing", "adapter-not-started"] {
+        let foreign = findings(&after(ofed, &failed), &auto(), rule).remove(0);
+        let remedy = &foreign.remedy;
+        assert!(
+            remedy.contains("MLNX_OFED") && remedy.contains("EFA installer"),
+            "{remedy}"
+        );
+        assert!(
+            remedy.contains("failed with error -22") && !remedy.contains("power cycle"),
+            "{remedy}"
+        );
+        let own = findings(&after(upstream, &failed), &auto(), rule).remove(0);
+        assert!(!own.remedy.contains("MLNX_OFED"), "{}", own.remedy);
+    }
+}

@@ -34,11 +34,6 @@ pub(super) fn judged(line: &Lower<'_>, judgement: &Judgement, number: u64) -> Ju
         Judgement::Event(report) => report,
         Judgement::Unknown | Judgement::Unlisted => return Judged::Open,
     };
-    // What is missing is missing for virtual functions, and the adapter works.
-    let is_of_functions = || ["sriov", "sr-iov"].iter().any(|name| line.lower.contains(name));
-    if report.kind == EventKind::ResourceLimit && is_of_functions() {
-        return Judged::Open;
-    }
     if matches!(report.kind, EventKind::LinkUp | EventKind::ModulePlugged) {
         return Judged::Final(Some(Found::Recovered(report.device.clone())));
     }

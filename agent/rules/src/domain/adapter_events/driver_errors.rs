@@ -38,14 +38,19 @@ pub static DRIVER_ERRORS: Rule = Rule {
 };
 
 fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let kinds = [EventKind::DriverError, EventKind::ResourceLimit];
+    let kinds = [
+        EventKind::DriverError,
+        EventKind::ResourceLimit,
+        EventKind::FunctionsRefused,
+    ];
     adapter_faults(node, &DRIVER_ERRORS, &kinds, |fault, finding| {
         if let Some(module) = fault.service() {
             let what = "this part of the kernel, which uses RDMA or offers it in software, reports a failure";
             let finding = finding
                 .case(FindingCase::OfService)
                 .message(said(fault, what))
-                .fill("MODULE", fault.subject());
+                .fill("MODULE", fault.subject())
+                .reason(&fault.event.message);
             // RDMA in software logs what happens to its network device, too.
             let is_now = !fault.is_over && !is_past(node, fault) && !is_software_rdma(module);
             return Some(finding.remedy(SERVICE).exception(is_now.then_some(&OF_A_SERVICE)));
@@ -75,7 +80,14 @@ fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
             return Some(finding.remedy(VERSIONS).exception(&NO_MORE_QUEUES));
         }
         if !is_registration(node, fault) {
-            return Some(finding.case(FindingCase::UnknownError));
+            let finding = finding.case(FindingCase::UnknownError);
+            return Some(match request(&fault.event.message) {
+                Some((what, reason)) => finding
+                    .message(said(fault, &format!("{what}: {reason}")))
+                    .remedy(OF_A_REQUEST)
+                    .reason(&reason),
+                None => finding,
+            });
         }
         let finding = finding.case(FindingCase::RegistrationRefused);
         Some(finding.remedy(REGISTRATION).exception(&NO_MORE_REGIONS))
@@ -99,7 +111,7 @@ static OF_A_SERVICE: Exception = Exception {
 
 /// What to do about a service of the kernel.
 const SERVICE: Remedy = Remedy {
-    any: "Read what MODULE reports and what is logged just before it, on this node and on its server. No program is at fault. If a mount or a volume does not work, check the path to the server (ping, rping), then connect or mount it again.",
+    any: "MODULE logged REASON. Read what is logged just before it, on this node and on its server. No program is at fault. If a mount or a volume does not work, check the path to the server (ping, rping), then connect or mount it again.",
     host: "journalctl -k -b -p warning | grep -B4 -i -e MODULE -e rdma; rdma link show",
     ..Remedy::all("")
 };
@@ -116,6 +128,33 @@ static NO_ROOM_FOR_VFS: Exception = Exception {
     severities: Severities::WARNING,
 };
 
+/// What failed at the request of a program, and why, in the words of mlx5: `RTR2RTS_QP(0x504) op_mod(0x0) failed, status bad parameter(0x3), …`, `QP
+/// 51291 error: local length error (0x8e 0x0 0x0)`.
+fn request(message: &str) -> Option<(String, String)> {
+    let is_plain = |text: &&str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || " _-".contains(c);
+        !text.is_empty() && text.len() <= 48 && text.chars().all(is_part)
+    };
+    if let Some((_, rest)) = message.split_once("QP ")
+        && let Some((_, rest)) = rest.split_once(" error: ")
+    {
+        let reason = rest.split('(').next().map(str::trim).filter(is_plain)?;
+        return Some(("a queue pair of a program failed".to_owned(), reason.to_owned()));
+    }
+    let (before, rest) = message.split_once(" failed, status ")?;
+    let reason = rest.split('(').next().map(str::trim).filter(is_plain)?;
+    let (before, _) = before.split_once("(0x")?;
+    let command = before.rsplit(' ').next().filter(is_plain)?;
+    Some((format!("the firmware refused {command}"), reason.to_owned()))
+}
+
+/// What to do about a request of a program that the adapter refused.
+const OF_A_REQUEST: Remedy = Remedy::all(
+    "Nothing, as long as no program fails: the adapter works and refused one request. Read the log of the program that failed at that time (rdma-health check \
+    --log FILE), which asked for it, and what the words mean: rdma-health explain REASON. If programs keep failing so, compare driver, firmware and rdma-core with \
+    releases that belong together.",
+);
+
 /// Whether virtual functions were requested and not created, because no interrupt vectors are left for them: `Only 0 MSI-X interrupts available for
 /// SR-IOV. Not enough to support minimum of 2 MSI-X interrupts per VF`.
 fn is_without_vectors(fault: &DeviceEvent<'_>) -> bool {
@@ -128,13 +167,11 @@ fn is_without_vectors(fault: &DeviceEvent<'_>) -> bool {
 
 /// Whether virtual functions were requested and not created, because there is no room for their address ranges (`drivers/pci/iov.c`), and none came later.
 fn is_without_room_for_vfs(fault: &DeviceEvent<'_>) -> bool {
-    let lower = fault.event.message.to_ascii_lowercase();
-    let is_of_vfs = ["sriov", "sr-iov"].iter().any(|word| lower.contains(word));
     let pci = fault.function.as_ref().and_then(|function| function.pci);
     let active = pci
         .and_then(|pci| pci.sriov.known())
         .map_or(0, |sriov| sriov.active);
-    fault.event.kind == EventKind::ResourceLimit && is_of_vfs && !fault.is_over && active == 0
+    fault.event.kind == EventKind::FunctionsRefused && !fault.is_over && active == 0
 }
 
 /// Whether the driver reported the same often and lately, which one application with a wrong request does not cause.

@@ -12,7 +12,10 @@ use crate::{
 };
 
 use super::{FALSE_ALARMS, STARTED_AGAIN, adapter_faults, remedy_for};
-use crate::domain::logged::said;
+use crate::domain::{
+    logged::said,
+    modules::{FOREIGN_CORE, on_foreign_core},
+};
 
 /// `adapter-not-started`.
 pub static ADAPTER_NOT_STARTED: Rule = Rule {
@@ -71,6 +74,15 @@ fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
         }
         if fault.event.driver == "infiniband" {
             return without_core(node, fault, finding);
+        }
+        if let Some(line) = on_foreign_core(node, &fault.event.driver) {
+            let what = "the driver could not start the device on the RDMA core of MLNX_OFED or DOCA-OFED, of which it is not a part";
+            let finding = finding
+                .case(FindingCase::ModuleRefused)
+                .message(said(fault, what))
+                .fill("MODULE", &fault.event.driver)
+                .reason(line);
+            return Some(finding.remedy(FOREIGN_CORE));
         }
         if let Some(line) = refused(node, fault) {
             let finding = finding.case(FindingCase::Refused).remedy(VERSIONS);
@@ -275,7 +287,8 @@ fn refused<'a>(node: &'a Node, fault: &DeviceEvent<'a>) -> Option<&'a str> {
     Some(line)
 }
 
-fn is_refusal(line: &str) -> bool {
+/// Whether a driver says that what it wanted was refused, and not that the adapter does not answer.
+pub(in crate::domain) fn is_refusal(line: &str) -> bool {
     const NUMBERS: [&str; 4] = ["-22", "-93", "-95", "-524"];
     let lower = line.to_ascii_lowercase();
     let of_capabilities = ["handle_hca_cap", "set_hca_cap", "set_hca_ctrl"];

@@ -4,11 +4,12 @@ use rdma_health_node::{
     Node, Port,
     ethtool::DownReason,
     infiniband::{CLASS, PortCode},
+    kmsg::EventKind,
 };
 
 use crate::{
-    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
-    policy::Exception,
+    Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, domain::logged::said,
+    draft::Draft, policy::Exception,
 };
 
 use super::{
@@ -29,6 +30,7 @@ pub static PORT_DOWN: Rule = Rule {
         &SET_UP,
         &IN_SOFTWARE,
         &UNUSED,
+        &ONLY_LOGGED,
     ]),
     title: "A port that is in use or expected is not ACTIVE",
     explanation: "The logical state of the port is not ACTIVE. A port counts as in use if its network device has had \
@@ -83,6 +85,11 @@ static IN_SOFTWARE: Exception = Exception {
 static UNUSED: Exception = Exception {
     condition: "if it is another Ethernet port that never came up, and no port of the node is ACTIVE: the adapter may be unused",
     severities: Severities::INFO.rdma_expected(Severity::Critical),
+};
+
+static ONLY_LOGGED: Exception = Exception {
+    condition: "if only the kernel log shows it, because the adapter has no RDMA device (Slingshot)",
+    severities: Severities::WARNING,
 };
 
 static DOES_NOT_EXIST: Exception = Exception {
@@ -175,8 +182,35 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         }
         Some(finding)
     });
-    down.chain(missing(node, expectations)).collect()
+    down.chain(missing(node, expectations))
+        .chain(only_logged(node))
+        .collect()
 }
+
+/// Links that went down and did not come up again, of adapters that are no RDMA devices of the kernel, so that only their driver reports it.
+fn only_logged(node: &Node) -> Vec<Draft> {
+    let events = node.device_events();
+    let down = events.iter().filter(|fault| {
+        let is_of_such = fault.event.driver.starts_with("cxi") && fault.function.is_none();
+        fault.event.kind == EventKind::LinkDown && is_of_such && !fault.is_over
+    });
+    let found = down.map(|fault| {
+        let words = "the link went down and has not come up since";
+        Draft::new(&PORT_DOWN, Subject::device(fault.subject()), said(fault, words))
+            .exception(&ONLY_LOGGED)
+            .remedy(OF_SLINGSHOT)
+            .reason(&fault.event.message)
+            .evidence("/dev/kmsg", &fault.event.message)
+    });
+    found.collect()
+}
+
+/// What to do about a link of Slingshot.
+const OF_SLINGSHOT: Remedy = Remedy {
+    any: "The driver logged REASON. Check the cable and the port of the switch (fabric manager: fmn-show-status), and the network device that the line names.",
+    host: "cxi_stat; ip -br link; journalctl -k | grep ADDRESS",
+    ..Remedy::all("")
+};
 
 /// How severe it is that a port is down that is expected for this reason.
 fn exception_of(why: &Why<'_>) -> Option<&'static Exception> {

@@ -1,6 +1,8 @@
 //! One kernel module: which one a function needs, and what keeps it from working.
 
-use rdma_health_node::{Node, modprobe::Line};
+use rdma_health_node::{Node, kmsg::EventKind, modprobe::Line};
+
+use crate::domain::adapter_events::is_refusal;
 
 /// The module that creates the RDMA device of a function with this driver.
 pub(in super::super) fn module_of(driver: &str) -> Option<&'static str> {
@@ -140,4 +142,31 @@ pub(super) fn outdated<'a>(node: &'a Node, address: &str) -> Option<&'a str> {
             && words.any(|word| FIRMWARE.contains(&word))
     };
     node.kernel_lines().iter().find(says).map(String::as_str)
+}
+
+/// What a driver logged when it could not start on an RDMA core that is not the one that it was built for: MLNX_OFED and DOCA-OFED replace the core, and
+/// bring drivers of NVIDIA's adapters only.
+pub(in super::super) fn on_foreign_core<'a>(node: &'a Node, driver: &str) -> Option<&'a str> {
+    let is_of_package = driver.starts_with("mlx") || driver.starts_with("ib_");
+    let is_for_ethernet = module_of(driver).is_some();
+    if is_of_package || is_for_ethernet || node.modules.is_ofed() != Some(true) {
+        return None;
+    }
+    let events = node.device_events();
+    let failed = events.iter().find(|failed| {
+        failed.event.kind == EventKind::ProbeFailed
+            && failed.event.driver == driver
+            && !failed.is_over
+            && is_refusal(&failed.event.message)
+    })?;
+    Some(&failed.event.message)
+}
+
+/// What the driver of a function logged last when it gave the function up.
+pub(super) fn given_up<'a>(node: &'a Node, address: &str) -> Option<&'a str> {
+    let events = node.device_events();
+    let failed = events.iter().rfind(|failed| {
+        failed.event.kind == EventKind::ProbeFailed && !failed.is_over && failed.subject() == address
+    })?;
+    Some(&failed.event.message)
 }

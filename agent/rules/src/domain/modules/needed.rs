@@ -7,7 +7,8 @@ use crate::{Remedy, remedy::kernel_argument};
 use super::{
     LOAD_ON_A_HOST, RDMA_MODULES_MISSING,
     kernel_module::{
-        allow, blacklisted, configured_off, module_of, modules_of, outdated, refused, unsigned, unsupported,
+        allow, blacklisted, configured_off, given_up, module_of, modules_of, on_foreign_core, outdated,
+        refused, unsigned, unsupported,
     },
     load_here,
 };
@@ -32,6 +33,12 @@ pub(super) struct Module<'a> {
     pub(super) unsupported: Option<&'a str>,
     /// The line of the kernel log that says that the firmware of the function is too old for its driver.
     pub(super) outdated: Option<&'a str>,
+    /// What its driver logged when it failed on an RDMA core that is not the one that it was built for.
+    pub(super) foreign: Option<&'a str>,
+    /// What the driver of the function logged last when it gave the function up.
+    pub(super) given_up: Option<&'a str>,
+    /// Whether the node is a virtual machine, in which an adapter can be neither reset nor updated.
+    is_guest: bool,
     /// Whether the module that should hold the function, or make its RDMA device, is loaded.
     is_loaded: bool,
     /// Whether no driver holds the function.
@@ -70,6 +77,11 @@ impl<'a> Module<'a> {
                 .filter(|_| is_loaded)
                 .and_then(|name| unsupported(node, name, function.address)),
             outdated: outdated(node, function.address).filter(|_| is_loaded),
+            foreign: name
+                .filter(|_| is_loaded)
+                .and_then(|name| on_foreign_core(node, name)),
+            given_up: given_up(node, function.address).filter(|_| is_loaded),
+            is_guest: node.is_virtual_machine(),
             is_loaded,
             is_unbound: function.driver.is_none(),
         }
@@ -112,6 +124,8 @@ impl<'a> Module<'a> {
             ", because the firmware of the adapter offers no RDMA (the driver says that it is not supported)"
         } else if self.outdated.is_some() {
             ", and the driver says that the firmware of the adapter is too old"
+        } else if self.foreign.is_some() {
+            ", and the RDMA core that is loaded is that of MLNX_OFED or DOCA-OFED, of which it is not a part"
         } else {
             ""
         };
@@ -125,6 +139,12 @@ impl<'a> Module<'a> {
             _ if self.unsupported.is_some() => SWITCHED_OFF,
             _ if self.is_loaded => match self.outdated {
                 Some(_) => OUTDATED,
+                None if self.foreign.is_some() => FOREIGN_CORE,
+                None if self.is_unbound && self.is_guest => match self.given_up {
+                    Some(_) => GIVEN_UP_IN_A_GUEST,
+                    None => NO_DRIVER_BOUND_IN_A_GUEST,
+                },
+                None if self.is_unbound && self.given_up.is_some() => GIVEN_UP,
                 None if self.is_unbound => NO_DRIVER_BOUND,
                 None => DID_NOT_BIND,
             },
@@ -189,6 +209,37 @@ const NO_DRIVER_BOUND: Remedy = Remedy {
     any: "Read why MODULE did not take the adapter (journalctl -k | grep -e ADDRESS -e MODULE), then let it try again. If MODULE does not know the \
         adapter (modinfo MODULE | grep alias), update it. If it fails again, update or reset the firmware of the adapter; a power cycle (not a reboot) also resets it.",
     host: "echo ADDRESS > /sys/bus/pci/drivers_probe; cat /sys/bus/pci/devices/ADDRESS/driver_override",
+    ..Remedy::all("")
+};
+
+/// What to do where its driver gave the function up, and logged why.
+const GIVEN_UP: Remedy = Remedy {
+    any: "MODULE gave the adapter up and logged REASON. Read the messages before that one (journalctl -k | grep -e ADDRESS -e MODULE), then let it try again. If \
+        it fails again, update MODULE, and update or reset the firmware of the adapter; a power cycle (not a reboot) also resets it.",
+    ..NO_DRIVER_BOUND
+};
+
+/// The same in a virtual machine.
+const GIVEN_UP_IN_A_GUEST: Remedy = Remedy {
+    any: "MODULE gave the adapter up and logged REASON. Read the messages before that one (journalctl -k | grep -e ADDRESS -e MODULE), then let it try again. If \
+        it fails again, use a MODULE that fits the kernel, or stop and start the instance (a reboot keeps it on the same host).",
+    ..NO_DRIVER_BOUND
+};
+
+/// What to do in a virtual machine where the driver of a function is loaded and does not hold it.
+const NO_DRIVER_BOUND_IN_A_GUEST: Remedy = Remedy {
+    any: "Read why MODULE did not take the adapter (journalctl -k | grep -e ADDRESS -e MODULE), then let it try again. If MODULE does not know the \
+        adapter (modinfo MODULE | grep alias), or was built for another kernel (modinfo -F vermagic MODULE; uname -r), update it. If it fails again, stop and \
+        start the instance (a reboot keeps it on the same host).",
+    ..NO_DRIVER_BOUND
+};
+
+/// What to do where the RDMA core is one for which a driver was not built.
+pub(in super::super) const FOREIGN_CORE: Remedy = Remedy {
+    any: "Use one RDMA stack: the RDMA core that is loaded (ib_core) is that of MLNX_OFED or DOCA-OFED, and MODULE is not part of that package, so it could not start there: it \
+        logged REASON. Where no adapter of NVIDIA needs the package, remove it (ofed_uninstall.sh, or its packages), install the driver of the adapter's vendor again \
+        (on EC2: the EFA installer) and restart. Otherwise build MODULE against the core of the package. The adapter is not faulty.",
+    host: "modinfo -n ib_core MODULE; lsmod | grep mlx_compat; dkms status; journalctl -k | grep -e MODULE -e ADDRESS",
     ..Remedy::all("")
 };
 

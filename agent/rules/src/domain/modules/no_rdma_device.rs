@@ -231,22 +231,27 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
             None => format!("{address} ({driver}) supports RDMA but has no RDMA device: {why}{equals}"),
         }
     };
-    let mut finding = Draft::new(&RDMA_MODULES_MISSING, Subject::device(address), message)
-        .exception(exception)
-        .remedy(module.remedy())
-        .written_remedy(module.remedy_here(node))
-        .fill("MODULE", module.concerned().unwrap_or("MODULE"))
-        .case(if module.unsigned.is_some() {
-            FindingCase::Unsigned
-        } else if module.refused.is_some() {
-            FindingCase::ModuleRefused
-        } else {
-            FindingCase::ModuleMissing
-        })
-        .evidence(
-            format!("/sys/bus/pci/devices/{address}/infiniband"),
-            "no RDMA device",
-        );
+    let reason = module.foreign.or(module.given_up);
+    let finding = Draft::new(&RDMA_MODULES_MISSING, Subject::device(address), message);
+    let mut finding = match reason {
+        Some(line) => finding.reason(line),
+        None => finding,
+    }
+    .exception(exception)
+    .remedy(module.remedy())
+    .written_remedy(module.remedy_here(node))
+    .fill("MODULE", module.concerned().unwrap_or("MODULE"))
+    .case(if module.unsigned.is_some() {
+        FindingCase::Unsigned
+    } else if module.refused.is_some() || module.foreign.is_some() {
+        FindingCase::ModuleRefused
+    } else {
+        FindingCase::ModuleMissing
+    })
+    .evidence(
+        format!("/sys/bus/pci/devices/{address}/infiniband"),
+        "no RDMA device",
+    );
     if let Some(core) = module.core.filter(|_| module.core_loaded == Some(false)) {
         finding = finding.evidence("/proc/modules", format!("no {core}"));
     }
@@ -268,6 +273,7 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         module.unsigned,
         module.unsupported,
         module.outdated,
+        reason,
     ];
     if let Some(line) = lines.into_iter().flatten().next() {
         finding = finding.evidence("/dev/kmsg", line);
