@@ -13,6 +13,8 @@ use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft, policy::Exception,
 };
 
+mod switchdev;
+
 const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Physical functions of RDMA hardware with their virtual ones.
@@ -181,7 +183,7 @@ fn vf_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
             .collect();
         let first = without.first()?;
         let is_meant = sriov.autoprobe.known() == Some(&false);
-        let refused = not_switched(node, address);
+        let refused = switchdev::refused(node, address);
         let reason = refused.map_or(
             "",
             |_| "; before, the adapter refused to enter the switchdev mode",
@@ -205,7 +207,7 @@ fn vf_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
             .evidence(format!("{DEVICES}/{}/driver", first.address), "no such link");
         if let Some(line) = refused {
             finding = finding
-                .remedy(NOT_SWITCHED)
+                .remedy(switchdev::REFUSED)
                 .fill("NUMBER", sriov.active.to_string())
                 .reason(line)
                 .evidence("/dev/kmsg", line);
@@ -219,42 +221,6 @@ fn vf_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
         Some(finding)
     });
     found.collect()
-}
-
-/// What to do about virtual functions that wait for a mode of the adapter that it refused.
-const NOT_SWITCHED: Remedy = Remedy {
-    any: "The adapter refused to enter the switchdev mode (REASON), for which its virtual functions wait without a driver. Remove the virtual functions, change the mode while \
-        there are none, then create them again and bind their driver. If it refuses without virtual functions, too, update the firmware of the adapter.",
-    openshift: "Let the operator do it again: set eSwitchMode: switchdev in the SriovNetworkNodePolicy, restart the node, and read the log of the \
-        sriov-network-config-daemon.",
-    host: "echo 0 > /sys/bus/pci/devices/ADDRESS/sriov_numvfs; devlink dev eswitch set pci/ADDRESS mode switchdev; devlink dev eswitch show pci/ADDRESS; echo NUMBER > \
-        /sys/bus/pci/devices/ADDRESS/sriov_numvfs; journalctl -k | grep ADDRESS",
-    ..Remedy::all("")
-};
-
-/// The message in which the driver of a function says that it could not enter the switchdev mode, unless it entered the mode later.
-fn not_switched<'a>(node: &'a Node, address: &str) -> Option<&'a str> {
-    const FAILURES: [&str; 4] = ["fail", "error", "unable", "couldn't"];
-    /// What only the change of the mode needs: other failures of the switch are those of one port.
-    const OF_MODE: [&str; 5] = ["fdb", "mode", "switchdev", "offloads", "steering"];
-    let lines = node.kernel_lines().iter().filter(|line| line.contains(address));
-    let of_switch = lines
-        .map(|line| (line, line.to_ascii_lowercase()))
-        .filter(|(_, lower)| {
-            ["e-switch", "eswitch", "switchdev"]
-                .iter()
-                .any(|name| lower.contains(name))
-        });
-    let mut last = None;
-    for (line, lower) in of_switch {
-        let is_failure = FAILURES.iter().any(|word| lower.contains(word));
-        if is_failure && OF_MODE.iter().any(|word| lower.contains(word)) {
-            last = Some(line.as_str());
-        } else if lower.contains("offloads") && !lower.contains("disable") {
-            last = None;
-        }
-    }
-    last
 }
 
 /// `vf-guid-zero`.

@@ -82,10 +82,14 @@ fn driver_errors(node: &Node, _: &Expectations) -> Vec<Draft> {
         if !is_registration(node, fault) {
             let finding = finding.case(FindingCase::UnknownError);
             return Some(match request(&fault.event.message) {
-                Some((what, reason)) => finding
-                    .message(said(fault, &format!("{what}: {reason}")))
-                    .remedy(OF_A_REQUEST)
-                    .reason(&reason),
+                Some((what, reason)) => {
+                    let finding = finding.message(said(fault, &format!("{what}: {reason}")));
+                    if is_of_program(&what) {
+                        finding.remedy(OF_A_REQUEST).reason(&reason)
+                    } else {
+                        finding
+                    }
+                }
                 None => finding,
             });
         }
@@ -146,6 +150,14 @@ fn request(message: &str) -> Option<(String, String)> {
     let (before, _) = before.split_once("(0x")?;
     let command = before.rsplit(' ').next().filter(is_plain)?;
     Some((format!("the firmware refused {command}"), reason.to_owned()))
+}
+
+/// Whether a command, or what failed, is one that programs request, and not only the driver for itself.
+fn is_of_program(what: &str) -> bool {
+    const OBJECTS: [&str; 9] = ["qp", "cq", "srq", "dct", "mkey", "mr", "umem", "xrcd", "queue"];
+    let lower = what.to_ascii_lowercase();
+    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| OBJECTS.contains(&word))
 }
 
 /// What to do about a request of a program that the adapter refused.
