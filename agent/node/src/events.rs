@@ -216,7 +216,7 @@ impl Node {
         (is_rdma || of_gpu || of_node).then(|| joined(None, false))
     }
 
-    /// The function that a message about the PCIe port above all of these is about: of the only card, or of the only one that has a failure of its own.
+    /// The function that a message about the PCIe port above all of these is about: of the only card, or of the only one that has its own failure.
     fn concerned<'a, 'b>(&self, event: &Event, behind: &[&'b Function<'a>]) -> Option<&'b Function<'a>> {
         let events = self.kernel_log.known().map_or(&[][..], |log| &log.events);
         let has_failed = |function: &&&Function<'_>| {

@@ -187,7 +187,7 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         .collect()
 }
 
-/// Links that went down and did not come up again, of adapters that are no RDMA devices of the kernel, so that only their driver reports it.
+/// Links that went down and did not come up again, of adapters without an RDMA device, so that only their driver reports it.
 fn only_logged(node: &Node) -> Vec<Draft> {
     let events = node.device_events();
     let down = events.iter().filter(|fault| {
