@@ -127,24 +127,6 @@ fn messages_of_each_library_show_their_failure() {
             K::BackendMissing,
         ),
         (
-            "ip-10-0-0-1:1:2 [0] NCCL INFO NET/OFI Selected provider is tcp, fabric is 10.0.0.0/16 (found 1 nics)",
-            K::SocketFallback,
-        ),
-        ("NET/OFI Selected Provider is sockets", K::SocketFallback),
-        ("NET/gIB : No device found", K::NoDevice),
-        (
-            "Error: init_connection_modify_qp: ibv_modify_qp RTR -> RTS: Invalid argument.",
-            K::RtsRefused,
-        ),
-        (
-            "Error: init_connection_modify_qp: ibv_modify_qp INIT -> RTR: Invalid argument.",
-            K::ConnectInvalid,
-        ),
-        (
-            " # RDMA: CQ handle error status: transport retry counter exceeded[0xc], opcode : 0x0",
-            K::Completion(WcStatus::RetryExcErr),
-        ),
-        (
             "ip-10-0-0-1:1:2 [0] init_endpoint:64 NCCL WARN NET/OFI CM: Unable to bind MR to EP. RC: -22, Error: Invalid argument",
             K::RegMrFailed,
         ),
@@ -426,4 +408,30 @@ fn a_provider_without_rdma_excuses_nothing() {
     };
     assert_eq!(failures("efa"), []);
     assert_eq!(failures("tcp"), [K::NoDevice, K::SocketFallback]);
+}
+
+#[test]
+fn a_network_without_rdma_and_a_refused_state_are_read() {
+    for (line, kind) in [
+        (
+            "ip-10-0-0-1:1:2 [0] NCCL INFO NET/OFI Selected provider is tcp, fabric is 10.0.0.0/16 (found 1 nics)",
+            K::SocketFallback,
+        ),
+        ("NET/OFI Selected Provider is sockets", K::SocketFallback),
+        ("NET/gIB : No device found", K::NoDevice),
+        (
+            "Error: init_connection_modify_qp: ibv_modify_qp RTR -> RTS: Invalid argument.",
+            K::RtsRefused,
+        ),
+        (
+            "Error: init_connection_modify_qp: ibv_modify_qp INIT -> RTR: Invalid argument.",
+            K::ConnectInvalid,
+        ),
+        (
+            " # RDMA: CQ handle error status: transport retry counter exceeded[0xc], opcode : 0x0",
+            K::Completion(WcStatus::RetryExcErr),
+        ),
+    ] {
+        assert_eq!(all(line), [kind], "{line}");
+    }
 }
