@@ -16,6 +16,8 @@ FOUND = f'rdma_finding{{severity=~"warning|critical", device!="", {FLEET}}}'
 COMMON = "kernel, model, firmware, driver, mode"
 RAIL = (f'max by ({NODE}, device, rail) (rdma_device_info{{rail!="", physical_function="", {FLEET}}} '
         f'and on ({NODE}) topk(50, count by ({NODE}) ({FOUND})))')
+# A matrix has one column for its rows: the node, with its cluster if there is one.
+ROW = r'label_replace(label_join(%s, "node", " ", "node", "cluster"), "node", "$1", "node", "(.*[^ ]) *")'
 
 BOARD = dashboard(
     "rdma-health-fleet", "RDMA health: fleet",
@@ -94,10 +96,10 @@ BOARD = dashboard(
                 "table", "Nodes with findings, by rail",
                 """The worst finding about the devices of each rail, on the 50 nodes with the most of them. An empty cell is a rail that the node does not
                 have, or has lost.""",
-                [query(f"""(max by (node, rail) ((2 * rdma_finding{{severity="critical", device!="", {FLEET}}}
+                [query(ROW % of_fleet(f"""(max by ({NODE}, rail) ((2 * rdma_finding{{severity="critical", device!="", {FLEET}}}
                              or rdma_finding{{severity="warning", device!="", {FLEET}}})
                              * on ({NODE}, device) group_left(rail) {RAIL})
-                            or max by (node, rail) (0 * {RAIL}))""",
+                            or max by ({NODE}, rail) (0 * {RAIL}))"""),
                        table=True)],
                 mappings=VERDICT, no_value="no finding about a device of a rail", custom={"align": "center", "cellOptions": {
                     "type": "color-background", "mode": "basic"}},

@@ -34,9 +34,10 @@ BOARD = dashboard(
                         text="name", no_value="unknown or not scraped", colour="fixed",
                         overrides=coloured({"passthrough": GREEN, "translated": YELLOW, "no_iommu": GREY, "other": GREY}))),
             (4, 4, stat("Ports", "Number of ports by state.",
-                        [query(f'count(rdma_port_state_id{{{NODES}}} == 4) or vector(0)', "ACTIVE", instant=True),
-                         query(f'count(rdma_port_state_id{{{NODES}}} != 4) or vector(0)', "other", instant=True)],
-                        text="value_and_name", colour="fixed", overrides=coloured({"ACTIVE": GREEN, "other": GREY}))),
+                        [query(f'count(rdma_port_state_id{{{NODES}}} == 4) or 0 * count(rdma_port_state_id{{{NODES}}})', "ACTIVE", instant=True),
+                         query(f'count(rdma_port_state_id{{{NODES}}} != 4) or 0 * count(rdma_port_state_id{{{NODES}}})', "other", instant=True)],
+                        text="value_and_name", no_value="no RDMA device", colour="fixed",
+                        overrides=coloured({"ACTIVE": GREEN, "other": GREY}))),
             (4, 4, stat("Facts read", "Age of the facts at the last scrape.",
                         [query(f"time() - rdma_health_node_timestamp_seconds{{{NODES}}}", "{{node}}", instant=True)], unit="s",
                         no_value="not scraped", thresholds=steps(GREEN, (300, YELLOW), (900, RED)))),
@@ -53,13 +54,13 @@ BOARD = dashboard(
                           links=[TO_CAUSE, TO_PAGE], no_value="no cause")),
             (10, 8, table("Firing alerts", "Alerts of this node, and of the fleet if this node has the same fault. The link leads to the runbook.",
                           # Alerts of the fleet have no node: those of a problem or fault that this node has.
-                          f'max by ({NODE}, alertname, severity, device, port) '
+                          f'max by ({NODE}, alertname, severity, cause, device, port) '
                           f'(ALERTS{{alertstate="firing", component="rdma", {NODES}}} '
                           f'or ALERTS{{alertstate="firing", alertname="RDMAFleetProblem", node=""}} '
                           f'and on (cluster, namespace, job, cause) node:rdma_problem:max{{{NODES}}} '
                           f'or ALERTS{{alertstate="firing", alertname="RDMAHealthFleetProblem", node=""}} '
                           f'and on (cluster, namespace, job, fault) node:rdma_agent_fault:value{{{NODES}}})',
-                          ["alertname", "severity", "device", "port"], links=[TO_RUNBOOK], no_value="no alert")),
+                          ["alertname", "severity", "cause", "device", "port"], links=[TO_RUNBOOK], no_value="no alert")),
             (24, 8, table("Findings", "Findings of the node, and since when. The links lead to the explanation of the rule.",
                           f"""1000 * max by ({NODE}, rule, device, port) (rdma_finding_since_timestamp_seconds{{{NODES}}})
                               * on ({NODE}, rule, device, port) group_left(severity, domain)
@@ -120,3 +121,9 @@ BOARD = dashboard(
                          ["process", "limit"], value="bytes", unit="bytes", no_value="no limit")),
         ]),
     ])
+
+# An agent that is not scraped has no series either: a panel does not know the reason. Alerts stay while an agent does not answer.
+for cell in BOARD["panels"]:
+    default = cell.get("fieldConfig", {}).get("defaults", {})
+    if "not scraped" not in default.get("noValue", "not scraped") and cell["title"] != "Firing alerts":
+        default["noValue"] += ", or not scraped"

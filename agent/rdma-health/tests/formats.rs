@@ -311,9 +311,12 @@ fn the_severity_that_fails_can_be_chosen() {
     assert_eq!(output.status.code(), Some(1));
     let line = out(&output);
     assert!(
-        line.starts_with("RDMA WARNING - no problem found; info: softroce-in-use | "),
+        line.starts_with("RDMA WARNING - information: softroce-in-use | "),
         "{line}"
     );
+    let words = |format: &str| out(&check(tree.path(), &["--output", format, "--fail-on", "info"]));
+    assert_eq!(words("npd"), "RDMA warning: information: softroce-in-use\n");
+    assert!(words("line").ends_with("  WARNING  information: softroce-in-use\n"));
     let broken = tree::fixture("connectx7-gpu").unwrap();
     assert_eq!(
         check(broken.path(), &["--fail-on", "critical"]).status.code(),
@@ -324,6 +327,42 @@ fn the_severity_that_fails_can_be_chosen() {
         let output = check(nothing.path(), &["--fail-on", fail_on]);
         assert_eq!(output.status.code(), Some(3), "unknown is never a success");
     }
+}
+
+#[test]
+fn one_line_says_that_facts_could_not_be_read_and_junit_skips_their_rules() {
+    let tree = tree::fixture("virtual-node-passthrough").unwrap();
+    let line = |format: &str| {
+        let output = check(tree.path(), &["--output", format]);
+        assert_eq!(output.status.code(), Some(0));
+        out(&output).lines().next().unwrap_or_default().to_owned()
+    };
+    assert!(!line("nagios").contains("could not be read"));
+    // Root may read everything, but not a directory as a file.
+    let log = tree.path().join("dev/kmsg");
+    std::fs::remove_file(&log).unwrap();
+    std::fs::create_dir(&log).unwrap();
+    assert!(
+        line("nagios").starts_with("RDMA OK - no problem found; 1 fact could not be read | "),
+        "{}",
+        line("nagios")
+    );
+    assert_eq!(line("npd"), "RDMA ok: no problem found; 1 fact could not be read");
+    assert!(line("line").ends_with("  OK  some facts could not be read"), "{}", line("line"));
+    let xml = out(&check(tree.path(), &["--output", "junit"]));
+    for rule in ["gpu-failed", "adapter-failed"] {
+        let skipped = format!("name=\"{rule}\" time=\"0\">\n      <skipped message=\"the kernel log could not be read");
+        assert!(xml.contains(&skipped), "{rule}: {xml}");
+    }
+    assert!(xml.contains("name=\"port-down\" time=\"0\"/>"), "{xml}");
+}
+
+#[test]
+fn junit_passes_no_rule_about_a_node_of_which_nothing_is_known() {
+    let nothing = tempfile::tempdir().unwrap();
+    let xml = out(&check(nothing.path(), &["--output", "junit"]));
+    let passed = xml.matches("time=\"0\"/>").count();
+    assert_eq!(passed, 0, "{xml}");
 }
 
 /// The text of a JUnit report as elements with attributes, as strictly as a parser needs it here.

@@ -93,8 +93,8 @@ struct Form<'a> {
 struct VerdictForm<'a> {
     /// The combined status of the node and of the log, if there is one.
     status: Status,
-    /// Why the absence of findings does not mean that the node is healthy; independent of the status, and findings are still
-    /// valid. The text's headline has it too, unless there is a critical finding.
+    /// Why the node could not be judged; independent of the status, and findings are still valid. Facts that not every verdict needs
+    /// are not a reason. The text's headline has it too, unless there is a critical finding.
     unknown_because: Option<&'a str>,
     /// The findings of warning and above, counted as people count faults.
     problems: Vec<ProblemForm<'a>>,

@@ -6,7 +6,7 @@ use rdma_health_node::{
     Node,
     words::{date, printable},
 };
-use rdma_health_rules::{CATALOGUE, Domain, Finding, Rule, Severity, kernel_log_unread, unread_of};
+use rdma_health_rules::{CATALOGUE, Domain, Finding, Rule, Severity, not_judged};
 
 use super::{Report, markup::escaped};
 
@@ -32,7 +32,6 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
             .iter()
             .map(|rule| Case::new(rule, report, fail_on))
             .collect();
-        let not_judged = not_judged(report.node, domain);
         let failures = cases.iter().filter(|case| !case.failed.is_empty()).count();
         // What could not be judged is an error of the suite about reading, not a test that passed.
         let error = report
@@ -41,13 +40,12 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
             .as_deref()
             .filter(|_| domain == Domain::Reading);
         let errors = usize::from(error.is_some());
-        let is_skipped = |case: &&Case<'_>| not_judged.is_some() && case.is_silent();
-        let skipped = cases.iter().filter(is_skipped).count();
+        let skipped = cases.iter().filter(|case| case.skipped.is_some()).count();
         let counts = [cases.len() + errors, failures, errors, skipped];
         begin_suite(out, domain, id, host, report.node.time, counts)?;
         let mut notes = String::new();
         for case in cases {
-            case.write(out, not_judged.as_deref())?;
+            case.write(out)?;
             for finding in case.passed {
                 // Writing to a string cannot fail.
                 let _ = writeln!(
@@ -113,14 +111,10 @@ fn unjudged(why: &str) -> String {
     )
 }
 
-/// Why the rules of a domain that found nothing may have missed something: a test that was skipped, not one that passed.
-fn not_judged(node: &Node, domain: Domain) -> Option<String> {
-    match domain {
-        Domain::Kernel if node.kernel_log.is_absent() => Some("the kernel log is missing".to_owned()),
-        Domain::Kernel => kernel_log_unread(node),
-        Domain::Probe if node.loopbacks().next().is_none() => Some("no probe has run".to_owned()),
-        _ => unread_of(node, domain),
-    }
+/// Why a rule that found nothing may have missed something: a test that was skipped, not one that passed.
+fn why_skipped(node: &Node, rule: &Rule) -> Option<String> {
+    let no_probe = rule.domain == Domain::Probe && node.loopbacks().next().is_none();
+    not_judged(node, rule).or_else(|| no_probe.then(|| "no probe has run".to_owned()))
 }
 
 /// One rule with its findings.
@@ -129,6 +123,8 @@ struct Case<'a> {
     failed: Vec<&'a Finding>,
     /// Findings below the severity that fails.
     passed: Vec<&'a Finding>,
+    /// Why it was skipped.
+    skipped: Option<String>,
 }
 
 impl<'a> Case<'a> {
@@ -138,23 +134,25 @@ impl<'a> Case<'a> {
             .findings
             .iter()
             .filter(|finding| finding.rule == rule);
-        let (failed, passed) = findings.partition(|finding| finding.severity >= fail_on);
-        Self { rule, failed, passed }
+        let (failed, passed): (Vec<_>, Vec<_>) = findings.partition(|finding| finding.severity >= fail_on);
+        let is_silent = failed.is_empty() && passed.is_empty();
+        let skipped = is_silent.then(|| why_skipped(report.node, rule)).flatten();
+        Self {
+            rule,
+            failed,
+            passed,
+            skipped,
+        }
     }
 
-    /// Whether the rule has found nothing.
-    fn is_silent(&self) -> bool {
-        self.failed.is_empty() && self.passed.is_empty()
-    }
-
-    fn write(&self, out: &mut impl Write, not_judged: Option<&str>) -> std::io::Result<()> {
+    fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
         let (domain, id) = (self.rule.domain.name(), self.rule.id);
         write!(
             out,
             "    <testcase classname=\"rdma-health.{domain}\" name=\"{id}\" time=\"0\""
         )?;
         let Some(first) = self.failed.first() else {
-            return match not_judged.filter(|_| self.is_silent()) {
+            return match &self.skipped {
                 Some(why) => writeln!(
                     out,
                     ">\n      <skipped message=\"{}\"/>\n    </testcase>",

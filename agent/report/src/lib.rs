@@ -20,9 +20,9 @@ pub mod table;
 mod text;
 pub mod topology;
 
-use rdma_health_diagnosis::Diagnosis;
-use rdma_health_node::Node;
-use rdma_health_rules::{Status, Verdict};
+use rdma_health_diagnosis::{Diagnosis, problems};
+use rdma_health_node::{Node, words::count};
+use rdma_health_rules::{Severity, Status, Verdict, unread_in_short};
 
 pub use json::{JSON_SCHEMA, Part, SCHEMA, part as json_part, write as json};
 pub use junit::{failed as junit_failed, write as junit};
@@ -48,6 +48,26 @@ impl Report<'_> {
     /// The combined status of the node and of the log, if there is one.
     pub fn status(&self) -> Status {
         self.diagnosis.status(self.verdict.status)
+    }
+
+    /// The numbers of critical problems and of warnings: a problem is one fault, as in JSON and in the alerts.
+    pub(crate) fn problems(&self) -> (usize, usize) {
+        let problems = problems(self.node, &self.verdict.findings, self.diagnosis);
+        let of = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
+        (of(Severity::Critical), of(Severity::Warning))
+    }
+
+    /// That facts could not be read, for a line that says that there is no problem.
+    pub(crate) fn unread(&self) -> Option<String> {
+        let (number, hint) = unread_in_short(self.node)?;
+        Some(format!("{} could not be read{hint}", count(number, "fact")))
+    }
+
+    /// The rules with findings of severity `info`, if they are the reason of this status: what fails is chosen.
+    pub(crate) fn information(&self, status: Status) -> Option<String> {
+        let mut rules: Vec<_> = self.verdict.findings.iter().map(|finding| finding.rule.id).collect();
+        rules.dedup();
+        (self.status() == Status::Ok && status != Status::Ok).then(|| rules.join(", "))
     }
 }
 

@@ -4,12 +4,9 @@
 use std::{fmt::Write as _, io::Write};
 
 use rdma_health_node::words::printable;
-use rdma_health_rules::{Severity, Status};
+use rdma_health_rules::Status;
 
-use super::{
-    Report,
-    text::{groups, outcome},
-};
+use super::{Report, text::outcome};
 
 /// Writes the verdict. `status` is that of the exit status, which can be another one than the node's: what a check fails on is
 /// chosen.
@@ -17,17 +14,13 @@ use super::{
 /// # Errors
 /// If writing fails.
 pub fn write(out: &mut impl Write, report: &Report<'_>, status: Status) -> std::io::Result<()> {
-    let mut what = plain(&outcome(report));
-    if report.status() == Status::Ok && status != Status::Ok {
-        let mut rules: Vec<_> = report
-            .verdict
-            .findings
-            .iter()
-            .map(|finding| finding.rule.id)
-            .collect();
-        rules.dedup();
+    let mut what = plain(&match report.information(status) {
+        Some(rules) => format!("information: {rules}"),
+        None => outcome(report),
+    });
+    if let Some(unread) = report.unread() {
         // Writing to a string cannot fail, here and below.
-        let _ = write!(what, "; info: {}", rules.join(", "));
+        let _ = write!(what, "; {unread}");
     }
     let status = status.name().to_uppercase();
     writeln!(out, "RDMA {status} - {what} | {}", numbers(report))?;
@@ -59,11 +52,8 @@ fn plain(text: &str) -> String {
 /// `'label'=value;warning;critical;minimum` for each number.
 fn numbers(report: &Report<'_>) -> String {
     let node = report.node;
-    let mut all = format!(
-        "critical={};;0;0 warning={};0;;0",
-        groups(report, Severity::Critical),
-        groups(report, Severity::Warning)
-    );
+    let (critical, warning) = report.problems();
+    let mut all = format!("critical={critical};;0;0 warning={warning};0;;0");
     if node.hcas.known().is_some() {
         // Writing to a string cannot fail, here and below.
         let _ = write!(all, " active_ports={};;;0", node.active_ports().count());

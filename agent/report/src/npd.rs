@@ -10,12 +10,12 @@ use super::Report;
 /// The most bytes that node-problem-detector keeps of a plugin's output by default, without the line end.
 const LONGEST: usize = 79;
 
-/// Writes the line.
+/// Writes the line. `status` is that of the exit status: what a check fails on is chosen.
 ///
 /// # Errors
 /// If writing fails.
-pub fn write(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
-    writeln!(out, "{}", cut(&printable(&line(report))))
+pub fn write(out: &mut impl Write, report: &Report<'_>, status: Status) -> std::io::Result<()> {
+    writeln!(out, "{}", cut(&printable(&line(report, status))))
 }
 
 /// Writes why the node could not be judged.
@@ -36,23 +36,23 @@ pub fn exit_code(status: Status) -> u8 {
 }
 
 /// The status and the cause to look at first. Without a cause, the rules.
-fn line(report: &Report<'_>) -> String {
-    let status = report.status();
-    let (mut rules, mut notes): (Vec<&str>, Vec<&str>) = Default::default();
+fn line(report: &Report<'_>, status: Status) -> String {
+    let mut rules: Vec<&str> = Vec::new();
     for finding in &report.verdict.findings {
-        let list = if finding.severity > Severity::Info {
-            &mut rules
-        } else {
-            &mut notes
-        };
-        if !list.contains(&finding.rule.id) {
-            list.push(finding.rule.id);
+        if finding.severity > Severity::Info && !rules.contains(&finding.rule.id) {
+            rules.push(finding.rule.id);
         }
     }
-    let what = match (status, report.diagnosis.first(), &report.verdict.unknown_because) {
-        (Status::Ok, ..) if notes.is_empty() => "no problem found".to_owned(),
-        // With --fail-on info, these are the reason of the exit status.
-        (Status::Ok, ..) => format!("no problem found; info: {}", notes.join(", ")),
+    let what = match (
+        report.status(),
+        report.diagnosis.first(),
+        &report.verdict.unknown_because,
+    ) {
+        (Status::Ok, ..) => match (report.information(status), report.unread()) {
+            (Some(rules), _) => format!("information: {rules}"),
+            (None, Some(unread)) => format!("no problem found; {unread}"),
+            (None, None) => "no problem found".to_owned(),
+        },
         (Status::Unknown, _, Some(why)) => why.clone(),
         (_, Some(cause), _) if rules.contains(&cause.id) || rules.is_empty() => {
             format!("{}: {}", cause.id, cause.title)

@@ -54,7 +54,13 @@ fn content(page: &mut Markup, view: &View, options: PageOptions) {
         diagnosis,
     };
     let past = Past::of(node);
-    let hostname = node.host.hostname.known().map_or("this node", String::as_str);
+    let hostname = node
+        .host
+        .hostname
+        .known()
+        .map(String::as_str)
+        .filter(|host| !host.trim().is_empty())
+        .unwrap_or("this node");
     let status = report.status().name();
     head(
         page,

@@ -167,7 +167,7 @@ fn the_line_for_scripts_is_equal_on_equal_nodes_but_for_the_host() {
         diagnosis: &diagnosis,
     };
     let mut out = anstream::AutoStream::new(Vec::new(), anstream::ColorChoice::Never);
-    quiet(&mut out, &report).unwrap();
+    quiet(&mut out, &report, report.status()).unwrap();
     let line = String::from_utf8(out.into_inner()).unwrap();
     assert!(
         line.starts_with("gpu-17  CRITICAL  iommu-translation  iommu-group-translated,"),

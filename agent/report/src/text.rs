@@ -12,6 +12,7 @@ use rdma_health_node::words::{and_more, count, printable};
 use rdma_health_rules::{
     Domain, Finding, Severity, Status,
     domain::{adapter_events::DRIVER_ERRORS, reading::FACTS_UNREADABLE},
+    unread_in_short,
 };
 
 use super::{
@@ -80,19 +81,21 @@ fn summaries(out: &mut impl Write, report: &Report<'_>, style: Style) -> std::io
 }
 
 /// The verdict for scripts: host, status, first cause and the rules of warnings and above, in columns. It has no numbers and no
-/// names of devices, so that equal nodes give equal lines except for the host.
+/// names of devices, so that equal nodes give equal lines except for the host. `status` is that of the exit status: what a check
+/// fails on is chosen.
 ///
 /// # Errors
 /// If writing fails.
-pub fn quiet(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
-    let status = report.status();
+pub fn quiet(out: &mut impl Write, report: &Report<'_>, status: Status) -> std::io::Result<()> {
     let paint = status_colour(status);
     let host = report
         .node
         .host
         .hostname
         .known()
-        .map_or(THIS_NODE, String::as_str);
+        .map(String::as_str)
+        .filter(|host| !host.trim().is_empty())
+        .unwrap_or(THIS_NODE);
     write!(
         out,
         "{}  {paint}{}{paint:#}",
@@ -109,6 +112,13 @@ pub fn quiet(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
         if !rules.contains(&finding.rule.id) {
             rules.push(finding.rule.id);
         }
+    }
+    if report.status() == Status::Ok {
+        return match (report.information(status), unread_in_short(report.node)) {
+            (Some(rules), _) => writeln!(out, "  information: {rules}"),
+            (None, Some((_, hint))) => writeln!(out, "  some facts could not be read{hint}"),
+            (None, None) => writeln!(out),
+        };
     }
     match (report.diagnosis.first(), &report.verdict.unknown_because) {
         (Some(cause), _) => write!(out, "  {}", cause.id)?,
@@ -150,7 +160,13 @@ pub fn headline(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()
     let node = report.node;
     let status = report.status();
     let paint = status_colour(status);
-    let host = node.host.hostname.known().map_or("this node", String::as_str);
+    let host = node
+        .host
+        .hostname
+        .known()
+        .map(String::as_str)
+        .filter(|host| !host.trim().is_empty())
+        .unwrap_or("this node");
     let kernel = node
         .host
         .kernel
@@ -172,10 +188,7 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
     let Report {
         verdict, diagnosis, ..
     } = report;
-    let (critical, warning) = (
-        groups(report, Severity::Critical),
-        groups(report, Severity::Warning),
-    );
+    let (critical, warning) = report.problems();
     let in_log = number_of(diagnosis, |symptom| {
         symptom.line.is_some() && symptom.grade > Grade::Unrecognised && !symptom.is_of_process()
     });
@@ -252,12 +265,6 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
         })
         .unwrap_or_default();
     format!("{}{cause}", parts.join(", "))
-}
-
-/// The number of findings of a severity. One fault on eight devices is one finding with eight subjects.
-pub(crate) fn groups(report: &Report<'_>, severity: Severity) -> usize {
-    let is_such = |group: &&[Finding]| group.first().is_some_and(|first| first.severity == severity);
-    report.verdict.groups().filter(is_such).count()
 }
 
 fn number_of(diagnosis: &Diagnosis, matches: impl Fn(&Symptom) -> bool) -> usize {

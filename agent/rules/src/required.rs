@@ -1,8 +1,12 @@
 //! Facts without which a domain cannot be judged: that no finding mentions them means nothing.
 
-use rdma_health_node::{Function, Node, Port};
+use rdma_health_node::{
+    Function, Node, Port,
+    fact::{Errno, Unread, UnreadKind},
+    words::count_of,
+};
 
-use crate::{Domain, Subject};
+use crate::{Domain, Rule, Subject};
 
 /// Why the node cannot be judged completely, if a fact that some domain requires could not be read.
 pub fn unread_facts(node: &Node) -> Option<String> {
@@ -25,6 +29,120 @@ pub fn unread_of(node: &Node, domain: Domain) -> Option<String> {
         | Domain::Probe
         | Domain::Reading => None,
     }
+}
+
+/// Rules of other domains than `kernel` that judge messages of the kernel.
+const OF_KERNEL_LOG: &[&str] = &[
+    "device-access-denied",
+    "gpu-errors-logged",
+    "gpu-failed",
+    "iommu-faults",
+    "kernel-module-refused",
+];
+/// Rules that judge what the configuration space of PCI functions holds.
+const OF_CONFIGURATION_SPACE: &[&str] = &["acs-redirect", "pci-max-read-request", "pci-payload-mismatch"];
+/// Rules that judge counters of ports.
+const OF_COUNTERS: &[&str] = &[
+    "bit-errors-high",
+    "counter-errors",
+    "efa-remote-impaired",
+    "pause-storm",
+    "port-flapping",
+];
+/// Rules that judge transceivers.
+const OF_MODULES: &[&str] = &["module-hot", "module-light-low"];
+
+/// Why a rule that finds nothing may have missed something: a fact that its domain requires, or others that it judges, could not be
+/// read, or the node has no RDMA device. What the kernel or a driver does not support hides nothing that it could show.
+pub fn not_judged(node: &Node, rule: &Rule) -> Option<String> {
+    if let Some(why) = devices(node).or_else(|| unread_of(node, rule.domain)) {
+        return Some(why);
+    }
+    let is_of_log = rule.domain == Domain::Kernel || OF_KERNEL_LOG.contains(&rule.id);
+    if is_of_log {
+        if node.kernel_log.is_absent() {
+            return Some("the kernel log is missing".to_owned());
+        }
+        if let Some(why) = kernel_log_unread(node) {
+            return Some(why);
+        }
+    }
+    if node.host.kernel.unread().is_some() {
+        return Some("this is not the tree of a running node".to_owned());
+    }
+    let is_of_ports = matches!(rule.domain, Domain::Link | Domain::Gids | Domain::Sriov);
+    if is_of_ports && node.hcas().next().is_none() {
+        return Some("nothing to judge: the node has no RDMA device".to_owned());
+    }
+    let missed: Vec<&Unread> = node
+        .unread()
+        .filter(|(source, unread)| is_judged_by(source, unread, rule))
+        .map(|(_, unread)| unread)
+        .collect();
+    let first = missed.first()?;
+    Some(match missed.len() {
+        1 => format!("could not be read: {first}"),
+        some => format!(
+            "{} could not be read, for example {first}",
+            count_of(some as u64, "fact")
+        ),
+    })
+}
+
+/// Whether a rule judges what a source could not read.
+fn is_judged_by(source: &str, unread: &Unread, rule: &Rule) -> bool {
+    if is_unsupported(unread) {
+        return false;
+    }
+    let (domain, path) = (rule.domain, &*unread.source);
+    match source {
+        "kernel_log" => domain == Domain::Kernel || OF_KERNEL_LOG.contains(&rule.id),
+        "host" | "iommu" => domain == Domain::Iommu,
+        "modules" | "modprobe" => matches!(domain, Domain::Modules | Domain::GpuDirect),
+        "pci" if path.ends_with("/config") => OF_CONFIGURATION_SPACE.contains(&rule.id),
+        "pci" => matches!(domain, Domain::Pci | Domain::Sriov),
+        "network" | "dcb" | "neighbours" | "lldp" => domain == Domain::Network,
+        "links" => domain == Domain::Link,
+        "devlink" => rule.id == "health-reporter-error" || rule.id.starts_with("firmware-"),
+        "interfaces" => domain == Domain::Sriov || rule.id == "bond-degraded",
+        "drivers" => OF_COUNTERS.contains(&rule.id),
+        "transceivers" => OF_MODULES.contains(&rule.id),
+        "limits" => domain == Domain::Limits,
+        _ if !source.starts_with("infiniband") => false,
+        _ if path.contains("counters/") => OF_COUNTERS.contains(&rule.id),
+        _ if path.contains("/gid") => domain == Domain::Gids,
+        _ => domain == Domain::Link,
+    }
+}
+
+/// Whether the kernel or the driver does not have what was asked for, so that no privilege would help.
+pub fn is_unsupported(unread: &Unread) -> bool {
+    const UNSUPPORTED: [Errno; 6] = [
+        Errno::OPNOTSUPP,
+        Errno::PROTONOSUPPORT,
+        Errno::AFNOSUPPORT,
+        Errno::NOSYS,
+        Errno::INVAL,
+        Errno::NODEV,
+    ];
+    matches!(unread.kind, UnreadKind::Errno(errno) if UNSUPPORTED.contains(&errno))
+}
+
+/// How many facts could not be read, in short, with what may help; `None` if all were, or no rule says so.
+pub fn unread_in_short(node: &Node) -> Option<(usize, &'static str)> {
+    let is_permission =
+        |unread: &Unread| matches!(unread.kind, UnreadKind::Errno(errno) if [Errno::ACCESS, Errno::PERM].contains(&errno));
+    let missed: Vec<&Unread> = node
+        .unread()
+        .map(|(_, unread)| unread)
+        .filter(|unread| !is_unsupported(unread))
+        .collect();
+    let hint = if missed.iter().any(|unread| is_permission(unread)) {
+        " (run as root)"
+    } else {
+        ""
+    };
+    (!missed.is_empty()).then_some((missed.len(), hint))
 }
 
 /// The first domain that cannot be judged completely.
@@ -121,4 +239,32 @@ fn memlock(node: &Node) -> Option<String> {
             runtime.name
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule;
+
+    #[test]
+    fn every_rule_that_is_named_exists() {
+        for id in [OF_KERNEL_LOG, OF_CONFIGURATION_SPACE, OF_COUNTERS, OF_MODULES].concat() {
+            assert!(rule(id).is_some(), "{id}");
+        }
+    }
+
+    #[test]
+    fn an_unread_fact_is_missed_by_the_rules_that_judge_it_only() {
+        let denied = |path: &str, errno| Unread {
+            source: path.into(),
+            kind: UnreadKind::Errno(errno),
+            detail: String::new(),
+        };
+        let path = "/sys/bus/pci/devices/0000:14:00.0/config";
+        let is_missed =
+            |id: &str, errno| is_judged_by("pci", &denied(path, errno), rule(id).expect("it is in the catalogue"));
+        assert!(is_missed("acs-redirect", Errno::ACCESS));
+        assert!(!is_missed("pci-link-degraded", Errno::ACCESS));
+        assert!(!is_missed("acs-redirect", Errno::OPNOTSUPP));
+    }
 }

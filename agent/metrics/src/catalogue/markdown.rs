@@ -29,7 +29,7 @@ Every metric of `/metrics`.
   No alert needs them; panels of dashboards about PCIe links and IOMMU groups are empty without them.
 - Join by `device`: `rdma_device_info` has model, firmware, slot, rail and PCI address of each device. For example, ports that are
   down, with NIC model and rail:
-  `rdma_port_state_id == 1 * on (node, instance, device) group_left (model, firmware, slot, rail) rdma_device_info`.
+  `(rdma_port_state_id == 1) * on (node, instance, device) group_left (model, firmware, slot, rail) rdma_device_info`.
 ";
 
 /// `docs/metrics.md`.

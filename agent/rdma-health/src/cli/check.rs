@@ -164,15 +164,15 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
     let status = failing(&report, arguments.fail_on);
     let mut out = super::output::stdout();
     match arguments.output {
-        _ if arguments.quiet => report::quiet(&mut out, &report)?,
+        _ if arguments.quiet => report::quiet(&mut out, &report, status)?,
         ReportOutput::Text => {
             let style = report::Style::of_terminal().verbose(arguments.verbose);
             report::text(&mut out, &report, style)?;
         }
         ReportOutput::Json => report::json(&mut out, &report)?,
-        ReportOutput::Line => report::quiet(&mut out, &report)?,
+        ReportOutput::Line => report::quiet(&mut out, &report, status)?,
         ReportOutput::Nagios => report::nagios(&mut out, &report, status)?,
-        ReportOutput::Npd => report::npd(&mut out, &report)?,
+        ReportOutput::Npd => report::npd(&mut out, &report, status)?,
         ReportOutput::Junit => {
             let severity = arguments.fail_on.unwrap_or_default().severity();
             report::junit(&mut out, &report, severity)?;

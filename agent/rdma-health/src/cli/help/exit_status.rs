@@ -37,8 +37,10 @@ pub(in super::super) const VERDICTS: [(&str, ExitStatus); 7] = [
         "check",
         ExitStatus {
             brief: "0 ok, 1 warning, 2 critical, 3 unknown or error",
-            detail: "Unknown means that no problem was found, but some checks could not run. A wrong command line is 3, too, so \
-                     that monitoring does not report it as a critical node.",
+            detail: "Unknown means that no problem was found, but the node could not be judged: it has no RDMA device or no active port, or \
+                     a fact that every verdict needs is missing. Other facts that could not be read, for example without root, do not change \
+                     the status; the report says that they are missing. A wrong command line is 3, too, so that monitoring does not report it \
+                     as a critical node.",
         },
     ),
     (
