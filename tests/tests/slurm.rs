@@ -76,6 +76,28 @@ fn a_critical_problem_drains_the_node_with_its_cause() {
         let (asked, _) = Host::new(&format!("NodeName=gpu-07 State={state}")).check(broken.path());
         assert_eq!(asked, "", "{state}");
     }
+    // By this script, for another cause, unless someone extended the reason.
+    let before = "NodeName=gpu-07 State=IDLE+DRAIN Reason=rdma-health: port-down  port-down [root@2026-11-27T02:00:00]";
+    let (changed, _) = Host::new(before).check(broken.path());
+    assert_eq!(changed, asked);
+    for extended in [
+        "port-down,JIRA-1234",
+        "port-down,cable-ordered",
+        "port-down,rate-low ann",
+    ] {
+        let state = format!("NodeName=gpu-07 State=IDLE+DRAIN Reason=rdma-health: port-down  {extended}");
+        assert_eq!(Host::new(&state).check(broken.path()).0, "", "{extended}");
+    }
+    // What it wrote itself stays.
+    let written = asked.trim().split_once("Reason=").unwrap().1;
+    let state = format!("NodeName=gpu-07 State=IDLE+DRAIN Reason={written} [root@2026-11-27T02:00:00]");
+    assert_eq!(Host::new(&state).check(broken.path()).0, "");
+    let healthy = tree::fixture("h100-connectx7").unwrap();
+    assert_eq!(
+        Host::new(&state).check(healthy.path()).0,
+        "update NodeName=gpu-07 State=RESUME\n",
+        "its own reason is recognised, even a long one"
+    );
     // By Slurm, because the prolog failed.
     let failed = "NodeName=gpu-07 State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-27T02:00:00]";
     let (asked, _) = Host::new(failed).check(broken.path());
@@ -107,6 +129,8 @@ fn a_healthy_node_is_resumed_only_if_the_script_drained_it() {
         "NodeName=gpu-07 State=IDLE+DRAIN Reason=Prolog error [slurm@2026-11-27T02:00:00]",
         // Extended by an administrator.
         "NodeName=gpu-07 State=IDLE+DRAIN Reason=rdma-health: port-down  port-down, cable ordered [ann@2026-11-27T02:00:00]",
+        "NodeName=gpu-07 State=IDLE+DRAIN Reason=rdma-health: port-down  port-down,JIRA-1234 [ann@2026-11-27T02:00:00]",
+        "NodeName=gpu-07 State=IDLE+DRAIN Reason=rdma-health: port-down  port-down,cable-ordered [ann@2026-11-27T02:00:00]",
         "NodeName=gpu-07 State=IDLE+DRAIN Reason=ann: see Reason=rdma-health: x",
         "NodeName=gpu-07 State=IDLE Comment=State=DRAIN Reason=none",
     ] {

@@ -348,10 +348,15 @@ fn one_line_says_that_facts_could_not_be_read_and_junit_skips_their_rules() {
         line("nagios")
     );
     assert_eq!(line("npd"), "RDMA ok: no problem found; 1 fact could not be read");
-    assert!(line("line").ends_with("  OK  some facts could not be read"), "{}", line("line"));
+    assert!(
+        line("line").ends_with("  OK  some facts could not be read"),
+        "{}",
+        line("line")
+    );
     let xml = out(&check(tree.path(), &["--output", "junit"]));
     for rule in ["gpu-failed", "adapter-failed"] {
-        let skipped = format!("name=\"{rule}\" time=\"0\">\n      <skipped message=\"the kernel log could not be read");
+        let skipped =
+            format!("name=\"{rule}\" time=\"0\">\n      <skipped message=\"the kernel log could not be read");
         assert!(xml.contains(&skipped), "{rule}: {xml}");
     }
     assert!(xml.contains("name=\"port-down\" time=\"0\"/>"), "{xml}");

@@ -11,7 +11,8 @@ const HEAD: &str = "\
 
 <!-- Made from the catalogue in agent/rules by `UPDATE_DOCS=1 cargo test -p rdma-health`. -->
 
-A controller that decides by the reason of a [condition](conditions.md), such as Karpenter with a `reasonRegex`, can rely on these:
+A controller that decides by the reason of a [condition](conditions.md), such as NVSentinel, can rely on these
+(a `reasonRegex` of Karpenter is a proposal and not in a release):
 **a reason never changes its name or its meaning, and none is removed.** New reasons appear with new rules. Treat a reason that you do
 not know like \"a person must decide\".
 

@@ -7,7 +7,10 @@ use rdma_health_diagnosis::{
     Cause, Confidence, Diagnosis, LogSummary,
     symptom::{Grade, Symptom, SymptomKind},
 };
-use rdma_health_node::words::{count, count_of, listed, size};
+use rdma_health_node::{
+    Node,
+    words::{count, count_of, duration, listed, size},
+};
 use rdma_health_rules::{Evidence, Finding};
 
 use super::{
@@ -46,13 +49,18 @@ pub(super) fn write(out: &mut impl Write, report: &Report<'_>, style: Style) -> 
     }
     if !others.is_empty() {
         writeln!(out)?;
-        write_others(out, &others, style)?;
+        write_others(out, report.node, &others, style)?;
     }
     Ok(())
 }
 
 /// Possible causes in one line each, or in one line in the short report; unlikely causes in one line.
-fn write_others(out: &mut impl Write, others: &[(usize, &Cause)], style: Style) -> std::io::Result<()> {
+fn write_others(
+    out: &mut impl Write,
+    node: &Node,
+    others: &[(usize, &Cause)],
+    style: Style,
+) -> std::io::Result<()> {
     let of = |unlikely: bool| {
         let causes = others.iter().map(|(_, cause)| *cause);
         causes.filter(move |cause| (cause.confidence == Confidence::Unlikely) == unlikely)
@@ -64,7 +72,7 @@ fn write_others(out: &mut impl Write, others: &[(usize, &Cause)], style: Style) 
     let full = if style.verbose { OTHERS } else { 0 };
     for cause in of(false).take(full) {
         let paint = cause_colour(cause.confidence, cause.severity);
-        labelled(out, cause.confidence.name(), &one_line(cause), style, paint)?;
+        labelled(out, cause.confidence.name(), &one_line(node, cause), style, paint)?;
     }
     for (label, names) in [
         (
@@ -80,9 +88,9 @@ fn write_others(out: &mut impl Write, others: &[(usize, &Cause)], style: Style) 
     Ok(())
 }
 
-fn one_line(cause: &Cause) -> String {
+fn one_line(node: &Node, cause: &Cause) -> String {
     let why = match cause.supports.first() {
-        Some(first) => Some(words(first)),
+        Some(first) => Some(words(node, first)),
         None => (!cause.unseen.is_empty()).then(|| format!("not checked: {}", cause.unseen.join("; "))),
     };
     format!(
@@ -93,13 +101,26 @@ fn one_line(cause: &Cause) -> String {
     )
 }
 
-fn words(evidence: &Evidence) -> String {
+fn words(node: &Node, evidence: &Evidence) -> String {
     let value = if evidence.source.starts_with("log line ") {
         message(&evidence.value)
     } else {
         &evidence.value
     };
-    format!("{}: {value}", evidence.source)
+    format!("{}: {value}", dated(node, &evidence.source))
+}
+
+/// A source of evidence; of a message of the kernel also how long ago it was, as its time is in seconds since boot.
+pub(super) fn dated(node: &Node, source: &str) -> String {
+    let seconds = source
+        .strip_prefix("/dev/kmsg at ")
+        .and_then(|rest| rest.strip_suffix(" s"))
+        .and_then(|seconds| seconds.parse::<u64>().ok());
+    let ago = seconds.and_then(|at| node.host.uptime.known()?.checked_sub(at));
+    match ago {
+        Some(ago) => format!("{source} ({} ago)", duration(ago)),
+        None => source.to_owned(),
+    }
 }
 
 /// One cause in full: findings, evidence for and against it, and missing evidence. The remedy of the first cause is at
@@ -131,7 +152,12 @@ fn paragraph(
     }
     list_wrapped(out, "found", &found, style)?;
     let dimmed = Ansi::new().dimmed();
-    let all = |evidence: &[Evidence]| evidence.iter().map(words).collect::<Vec<_>>();
+    let all = |evidence: &[Evidence]| {
+        evidence
+            .iter()
+            .map(|piece| words(report.node, piece))
+            .collect::<Vec<_>>()
+    };
     list(out, "evidence", &all(&cause.supports), style, dimmed)?;
     list(out, "against", &all(&cause.contradicts), style, dimmed)?;
     // With evidence, what else could be checked is a detail.

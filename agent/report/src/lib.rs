@@ -53,7 +53,12 @@ impl Report<'_> {
     /// The numbers of critical problems and of warnings: a problem is one fault, as in JSON and in the alerts.
     pub(crate) fn problems(&self) -> (usize, usize) {
         let problems = problems(self.node, &self.verdict.findings, self.diagnosis);
-        let of = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
+        let of = |severity| {
+            problems
+                .iter()
+                .filter(|problem| problem.severity == severity)
+                .count()
+        };
         (of(Severity::Critical), of(Severity::Warning))
     }
 
@@ -65,7 +70,12 @@ impl Report<'_> {
 
     /// The rules with findings of severity `info`, if they are the reason of this status: what fails is chosen.
     pub(crate) fn information(&self, status: Status) -> Option<String> {
-        let mut rules: Vec<_> = self.verdict.findings.iter().map(|finding| finding.rule.id).collect();
+        let mut rules: Vec<_> = self
+            .verdict
+            .findings
+            .iter()
+            .map(|finding| finding.rule.id)
+            .collect();
         rules.dedup();
         (self.status() == Status::Ok && status != Status::Ok).then(|| rules.join(", "))
     }

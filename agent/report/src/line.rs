@@ -179,7 +179,7 @@ fn has_command(sentence: &str) -> bool {
     words.any(|word| word.starts_with(['-', '/']) && word.len() > 1 || word == "|" || word.contains('='))
 }
 
-/// The source of a line of the kernel log and the end of the line, which says more than the name of the function that wrote it.
+/// The source of a line of the kernel log with the begin and the end of the line: the one says what it is about, the other what happened.
 fn cut_log(text: &str, room: usize) -> Option<String> {
     const SOURCE: &str = "/dev/kmsg";
     let (source, line) = text
@@ -189,8 +189,11 @@ fn cut_log(text: &str, room: usize) -> Option<String> {
         line.chars().count(),
         room.checked_sub(source.chars().count() + 4)?,
     );
-    let end: String = line.chars().skip(length.saturating_sub(left)).collect();
-    (length > left).then(|| format!("{source}: …{end}"))
+    // One of the columns is that of the dots.
+    let (begin, end) = (left.div_ceil(2), left / 2);
+    let first: String = line.chars().take(begin).collect();
+    let last: String = line.chars().skip(length.saturating_sub(end)).collect();
+    (length > left).then(|| format!("{source}: {first}…{last}"))
 }
 
 /// The start of a text, with `…` if it is longer than `room` columns.
@@ -269,13 +272,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_line_of_the_kernel_log_the_end_is_shown() {
+    fn of_a_line_of_the_kernel_log_the_begin_and_the_end_are_shown() {
         let line = "/dev/kmsg at 9 s: mlx5_core 0000:14:00.0: Port module event[error]: module 0, Cable error, High Temperature";
         let shown = cut_log(line, 60).unwrap();
-        assert_eq!(
-            shown,
-            "/dev/kmsg at 9 s: … module 0, Cable error, High Temperature"
+        assert!(
+            shown.starts_with("/dev/kmsg at 9 s: mlx5_core 0000:14")
+                && shown.ends_with("…r, High Temperature"),
+            "{shown}"
         );
+        assert!(shown.chars().count() <= 60, "{shown}");
         assert_eq!(cut_log("/dev/kmsg: short", 60), None);
         assert_eq!(cut_log(&line.replace("/dev", "/sys"), 60), None);
     }

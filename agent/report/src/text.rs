@@ -8,7 +8,10 @@ use rdma_health_diagnosis::{
     Diagnosis,
     symptom::{Grade, Symptom},
 };
-use rdma_health_node::words::{and_more, count, printable};
+use rdma_health_node::{
+    Node,
+    words::{and_more, count, printable},
+};
 use rdma_health_rules::{
     Domain, Finding, Severity, Status,
     domain::{adapter_events::DRIVER_ERRORS, reading::FACTS_UNREADABLE},
@@ -44,7 +47,7 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, style: Style) -> std::io
         if explained && is_symptom(report, first) {
             continue;
         }
-        paragraph(out, group, style)?;
+        paragraph(out, report.node, group, style)?;
     }
     summaries(out, report, style)
 }
@@ -276,7 +279,7 @@ fn number_of(diagnosis: &Diagnosis, matches: impl Fn(&Symptom) -> bool) -> usize
 }
 
 /// Findings of one rule: each message, the evidence, and the remedy once. In the short report one line.
-fn paragraph(out: &mut impl Write, group: &[Finding], style: Style) -> std::io::Result<()> {
+fn paragraph(out: &mut impl Write, node: &Node, group: &[Finding], style: Style) -> std::io::Result<()> {
     let Some(first) = group.first() else { return Ok(()) };
     let paint = colour(first.severity);
     if !style.verbose {
@@ -307,7 +310,7 @@ fn paragraph(out: &mut impl Write, group: &[Finding], style: Style) -> std::io::
         .iter()
         .flat_map(|finding| &finding.evidence)
         .filter(|piece| seen.insert((&piece.source, &piece.value)))
-        .map(|piece| format!("{}: {}", piece.source, piece.value))
+        .map(|piece| format!("{}: {}", cause::dated(node, &piece.source), piece.value))
         .collect();
     list(out, "evidence", &evidence, style, Ansi::new().dimmed())?;
     instructions(out, "remedy", &first.remedy, style, Ansi::new().bold())

@@ -130,8 +130,7 @@ pub fn is_unsupported(unread: &Unread) -> bool {
 
 /// How many facts could not be read, in short, with what may help; `None` if all were, or no rule says so.
 pub fn unread_in_short(node: &Node) -> Option<(usize, &'static str)> {
-    let is_permission =
-        |unread: &Unread| matches!(unread.kind, UnreadKind::Errno(errno) if [Errno::ACCESS, Errno::PERM].contains(&errno));
+    let is_permission = |unread: &Unread| matches!(unread.kind, UnreadKind::Errno(errno) if [Errno::ACCESS, Errno::PERM].contains(&errno));
     let missed: Vec<&Unread> = node
         .unread()
         .map(|(_, unread)| unread)
@@ -261,8 +260,13 @@ mod tests {
             detail: String::new(),
         };
         let path = "/sys/bus/pci/devices/0000:14:00.0/config";
-        let is_missed =
-            |id: &str, errno| is_judged_by("pci", &denied(path, errno), rule(id).expect("it is in the catalogue"));
+        let is_missed = |id: &str, errno| {
+            is_judged_by(
+                "pci",
+                &denied(path, errno),
+                rule(id).expect("it is in the catalogue"),
+            )
+        };
         assert!(is_missed("acs-redirect", Errno::ACCESS));
         assert!(!is_missed("pci-link-degraded", Errno::ACCESS));
         assert!(!is_missed("acs-redirect", Errno::OPNOTSUPP));

@@ -38,7 +38,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 fn copy(program: &Path, directory: &Path, target: &Path) -> anyhow::Result<()> {
     let temporary = tempfile::Builder::new()
         .prefix(".rdma-health-")
-        .tempfile_in(directory)?;
+        .tempfile_in(directory)
+        // Without the name of the temporary file, which no one asked for.
+        .map_err(|error| std::io::Error::from(error.kind()))?;
     // With the permissions.
     fs::copy(program, temporary.path())?;
     temporary.persist(target)?;

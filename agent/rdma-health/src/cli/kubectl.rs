@@ -20,6 +20,13 @@ use super::{Output, values};
 
 /// The name under which kubectl finds this program as a plugin.
 pub(super) const PLUGIN: &str = "kubectl-rdma_health";
+
+/// A text with the commands of this program as its user gives them to kubectl.
+pub(super) fn as_plugin(text: &str) -> String {
+    text.replace("kubectl-rdma_health kubectl", "kubectl rdma-health")
+        .replace("rdma-health kubectl", "kubectl rdma-health")
+}
+
 /// Labels that name the pool of a node, the most specific first.
 const POOLS: [&str; 6] = [
     "karpenter.sh/nodepool",

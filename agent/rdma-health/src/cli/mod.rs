@@ -209,7 +209,7 @@ pub(crate) fn run() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => {
             // The output may be closed, which is not an error.
-            let _ = error.print();
+            let _ = print(&error);
             return usage_status(&error);
         }
     };
@@ -238,20 +238,41 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// The arguments, with the name of the program. As a plugin of kubectl, this program is its command `kubectl`.
-fn given_arguments() -> impl Iterator<Item = OsString> {
-    let mut given = std::env::args_os();
-    let program = given.next();
+/// Prints help or an error of the command line. As a plugin of kubectl, under the name that its user gave.
+fn print(error: &clap::Error) -> std::io::Result<()> {
     #[cfg(feature = "agent")]
-    let plugin = {
+    if is_plugin() {
+        use std::io::Write as _;
+
+        let text = kubectl::as_plugin(&error.render().ansi().to_string());
+        return if error.use_stderr() {
+            write!(anstream::stderr(), "{text}")
+        } else {
+            write!(anstream::stdout(), "{text}")
+        };
+    }
+    error.print()
+}
+
+/// Whether this program was started as a plugin of kubectl.
+fn is_plugin() -> bool {
+    #[cfg(feature = "agent")]
+    {
+        let program = std::env::args_os().next();
         let name = program
             .as_deref()
             .and_then(|program| Path::new(program).file_name());
         name.is_some_and(|name| name == kubectl::PLUGIN)
-    };
+    }
     #[cfg(not(feature = "agent"))]
-    let plugin = false;
-    let command = plugin.then(|| OsString::from("kubectl"));
+    false
+}
+
+/// The arguments, with the name of the program. As a plugin of kubectl, this program is its command `kubectl`.
+fn given_arguments() -> impl Iterator<Item = OsString> {
+    let mut given = std::env::args_os();
+    let program = given.next();
+    let command = is_plugin().then(|| OsString::from("kubectl"));
     program.into_iter().chain(command).chain(given)
 }
 

@@ -106,6 +106,30 @@ const ALERTS: &[(&str, &str)] = &[
     ),
 ];
 
+/// The labels and the taint that the agent sets on its Node.
+const OF_NODE: &[(&str, &str, &str)] = &[
+    (
+        "taint",
+        "state.rdma-health.io/critical",
+        "The agent taints its Node with the rule as the value while there is a critical finding, if kubernetes.taint is set.",
+    ),
+    (
+        "label",
+        "state.rdma-health.io/verdict",
+        "The verdict on the Node: ok, warning, critical or unknown.",
+    ),
+    (
+        "label",
+        "state.rdma-health.io/iommu",
+        "The IOMMU mode of the Node's RDMA devices and GPUs.",
+    ),
+    (
+        "label",
+        "state.rdma-health.io/peer-memory",
+        "How the Node's NICs reach GPU memory.",
+    ),
+];
+
 /// The condition that says whether RDMA can be used.
 const READY: &str = "rdma-health.io/RDMAReady";
 
@@ -154,6 +178,20 @@ pub(super) fn published(name: &str) -> Option<Published> {
         .or_else(|| ready(name))
         .or_else(|| reason(name))
         .or_else(|| metric(name))
+        .or_else(|| of_node(name))
+}
+
+fn of_node(name: &str) -> Option<Published> {
+    let bare = name.split(['=', ':']).next().unwrap_or(name);
+    let (kind, name, title) = OF_NODE.iter().find(|(_, known, _)| *known == bare)?;
+    Some(Published {
+        kind,
+        name: (*name).to_owned(),
+        title: (*title).to_owned(),
+        next_step: "rdma-health check on the node has the findings. docs/conditions.md describes labels and the taint; the agent \
+                    removes its taint when the findings are gone."
+            .into(),
+    })
 }
 
 fn ready(name: &str) -> Option<Published> {
@@ -277,7 +315,13 @@ mod tests {
             }
         }
         assert!(found > 15, "{found} reasons in docs/conditions.md");
-        for name in ["RDMAReady", READY, "NoGPUDirectProblem"] {
+        for name in [
+            "RDMAReady",
+            READY,
+            "NoGPUDirectProblem",
+            "state.rdma-health.io/critical",
+            "state.rdma-health.io/critical=port-down:NoSchedule",
+        ] {
             assert!(published(name).is_some(), "{name}");
         }
         assert!(published("NoSuchProblem").is_none());
