@@ -277,7 +277,7 @@ mod tests {
         let shown = cut_log(line, 60).unwrap();
         assert!(
             shown.starts_with("/dev/kmsg at 9 s: mlx5_core 0000:14")
-                && shown.ends_with("…r, High Temperature"),
+                && shown.ends_with("…or, High Temperature"),
             "{shown}"
         );
         assert!(shown.chars().count() <= 60, "{shown}");
