@@ -6,7 +6,7 @@ use rdma_health_kernel::{
     cmdline,
     infiniband::Hca,
     iommu::{DomainType, Group},
-    netlink::devlink::Device,
+    netlink::{devlink::Device, rdma::Namespaces},
     pci::{self, Role},
 };
 use serde::Serialize;
@@ -336,6 +336,13 @@ impl Node {
         let find = |address: Option<&String>| functions.get_key_value(address?);
         let found = find(hca.physical_function.known()).or_else(|| find(hca.pci_address.known()));
         found.map(|(address, function)| (address.as_str(), function))
+    }
+
+    /// Whether an RDMA device may belong to the network namespace of a pod, where this process does not see it: each namespace has its
+    /// own devices (`rdma system show`: netns exclusive).
+    pub fn has_exclusive_namespaces(&self) -> bool {
+        self.rdma.namespaces.known() == Some(&Namespaces::Exclusive)
+            || self.modules.exclusive_namespaces.known() == Some(&true)
     }
 
     /// Whether the node is a virtual machine.

@@ -8,6 +8,7 @@ use std::{
     process::{self, ExitCode},
 };
 
+use rdma_health_protocol::text::excerpt;
 use rdma_health_verbs::{
     args::{self, Command},
     prepare, supervisor, sys,
@@ -119,7 +120,9 @@ fn lost(why: Lost) {
     process::exit(status.into());
 }
 
+/// Logs why the process ends. The reason may quote what the peer sent.
 fn complain(what: &str, status: u8) -> ExitCode {
-    eprintln!("rdma-health-verbs: {what}");
+    const MOST: usize = 400;
+    eprintln!("rdma-health-verbs: {}", excerpt(what, MOST));
     ExitCode::from(status)
 }

@@ -35,8 +35,8 @@ pub static DEVICE_LOST: Rule = Rule {
     },
     false_alarms: "Virtual functions and software devices come and go by design. A device is not gone if the configuration \
         excludes it, if its PCI function is still present since an earlier boot, was lent (vfio-pci, a pod) or belongs to a bond that has an \
-        RDMA device, or if there are as many physical devices as at that time, because \
-        then it moved to another slot. A device that was last seen more than a week ago is not reported.",
+        RDMA device, if its driver holds the function and a pod may have the RDMA device (netns exclusive), or if there are as many physical \
+        devices as at that time, because then it moved to another slot. A device that was last seen more than a week ago is not reported.",
     inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Agent],
     judge: device_lost,
 };

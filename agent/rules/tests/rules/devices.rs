@@ -1,6 +1,7 @@
 //! Modules, firmware, and which RDMA devices there are.
 
 use rdma_health_node::history::History;
+use rdma_health_node::rdma::Namespaces;
 use rdma_health_rules::Profile;
 
 use super::*;
@@ -389,6 +390,18 @@ fn a_device_that_disappears_while_its_driver_holds_the_function_is_lost() {
         of(&without, &auto(), "rdma-modules-missing"),
         [""; 0],
         "it is one fault"
+    );
+    // A pod may have the devices where each network namespace has its own. The kernel reports that in two places.
+    let mut lent = without.clone();
+    Arc::make_mut(&mut lent.facts.rdma).namespaces = Fact::Known(Namespaces::Exclusive);
+    assert_eq!(of(&lent, &auto(), "device-lost"), [""; 0]);
+    lent.history = None;
+    assert_eq!(of(&lent, &auto(), "rdma-modules-missing"), [""; 0]);
+    Arc::make_mut(&mut lent.facts.rdma).namespaces = Fact::Known(Namespaces::Shared);
+    assert_eq!(
+        of(&lent, &auto(), "rdma-modules-missing").len(),
+        lost.len(),
+        "in the shared mode no pod has them alone"
     );
     // Its module was unloaded: that says more.
     let mut unloaded = node("h100-connectx7", |tree| {

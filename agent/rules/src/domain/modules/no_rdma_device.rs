@@ -182,7 +182,7 @@ pub(in super::super) fn may_be_elsewhere(node: &Node, function: &Function<'_>) -
         .driver
         .and_then(module_of)
         .and_then(|module| node.modules.has(module));
-    node.modules.exclusive_namespaces.known() == Some(&true) && loaded == Some(true)
+    node.has_exclusive_namespaces() && loaded == Some(true)
 }
 
 /// A function that supports RDMA, is in use by the host and has no RDMA device.
