@@ -4,6 +4,7 @@
 
 use std::{
     fs,
+    io::Write,
     path::Path,
     process::{Command, Stdio},
     thread::sleep,
@@ -55,4 +56,32 @@ fn until_log(log: &Path, words: &str) -> String {
         );
         sleep(Duration::from_millis(50));
     }
+}
+
+#[test]
+fn a_peer_writes_no_line_of_its_choice_into_the_log_of_the_helper() {
+    let mut helper = Command::new(built("rdma-health-verbs").unwrap())
+        .arg("stdio")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let request = format!(
+        "{{\"id\":1,\"ask\":\"x\\nrdma-health-verbs: forged\\u001b[31m{}\"}}",
+        "y".repeat(100_000)
+    );
+    let length = u32::try_from(request.len()).unwrap();
+    let mut input = helper.stdin.take().unwrap();
+    input.write_all(&length.to_le_bytes()).unwrap();
+    input.write_all(request.as_bytes()).unwrap();
+    drop(input);
+    let output = helper.wait_with_output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{log}");
+    assert!(log.contains("cannot read a request"), "{log}");
+    assert!(
+        log.lines().count() == 1 && log.len() < 1000 && !log.contains('\u{1b}'),
+        "{log}"
+    );
 }
