@@ -54,10 +54,16 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if and .Values.agent.hostState (include "rdma-health.state" .) }}yes{{ end }}
 {{- end }}
 
+{{- /* Name of the priority class. Kubernetes lets no one change the value of a class, so another value gets a class of another name. */}}
+{{- define "rdma-health.priorityClass" -}}
+{{- $class := .Values.priorityClass }}
+{{- if and $class.name $class.create (ne (int $class.value) 1000000) }}{{ $class.name }}-{{ int $class.value }}{{ else }}{{ $class.name | default "" }}{{ end }}
+{{- end }}
+
 {{- define "rdma-health.endpoint" -}}
 port: metrics
 interval: {{ .monitor.interval }}
-{{- if and .root.Values.webConfig.secret .root.Values.webConfig.tls }}
+{{- if and .root.Values.webConfig.secret .root.Values.webConfig.tls (not (hasKey (default dict .monitor.endpoint) "scheme")) }}
 scheme: https
 {{- end }}
 relabelings:
