@@ -38,7 +38,7 @@ impl Verdict {
         };
         let kept: Vec<Finding> = before
             .iter()
-            .filter(|old| old.severity >= Severity::Warning && !is_here(old))
+            .filter(|old| !is_here(old))
             .filter_map(|old| kept(old, node))
             .collect();
         if kept.is_empty() {
@@ -54,7 +54,7 @@ impl Verdict {
 
 /// The finding, with the reason why it is not known whether it is over; `None` if that is known.
 fn kept(finding: &Finding, node: &Node) -> Option<Finding> {
-    let unread = required::unread_about(node, finding.domain, &finding.subject)?;
+    let unread = required::unread_about(node, finding)?;
     let mut finding = finding.clone();
     finding.evidence.retain(|evidence| evidence.source != NOT_READ);
     finding.evidence.push(Evidence {

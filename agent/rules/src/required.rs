@@ -3,10 +3,11 @@
 use rdma_health_node::{
     Function, Node, Port,
     fact::{Errno, Unread, UnreadKind},
+    limits::Runtime,
     words::count_of,
 };
 
-use crate::{Domain, Rule, Subject};
+use crate::{Domain, Finding, Rule, Subject, domain::limits};
 
 /// Why the node cannot be judged completely, if a fact that some domain requires could not be read.
 pub fn unread_facts(node: &Node) -> Option<String> {
@@ -173,8 +174,13 @@ fn mode(node: &Node, function: &Function<'_>) -> Option<String> {
     ))
 }
 
-/// Why it is not known whether a finding about `subject` is over, if a fact that it depends on could not be read.
-pub(crate) fn unread_about(node: &Node, domain: Domain, subject: &Subject) -> Option<String> {
+/// Why it is not known whether a finding is over, if a fact that it depends on could not be read.
+pub(crate) fn unread_about(node: &Node, finding: &Finding) -> Option<String> {
+    let subject = &finding.subject;
+    // Its subject is a process, which is no device.
+    if finding.rule == &limits::MEMLOCK_LOW {
+        return devices(node).or_else(|| memlock_of(node, subject));
+    }
     if let (Some(unread), Some(_)) = (devices(node), &subject.device) {
         return Some(unread);
     }
@@ -184,7 +190,7 @@ pub(crate) fn unread_about(node: &Node, domain: Domain, subject: &Subject) -> Op
         };
         node.ports().filter(is_meant)
     };
-    match domain {
+    match finding.domain {
         Domain::Link => ports().find_map(|port| state(&port)),
         Domain::Gids => ports().find_map(|port| state(&port).or_else(|| gids_of(&port))),
         Domain::Iommu => node
@@ -196,7 +202,6 @@ pub(crate) fn unread_about(node: &Node, domain: Domain, subject: &Subject) -> Op
                     .is_none_or(|device| function.subject() == device)
             })
             .find_map(|function| mode(node, &function)),
-        Domain::Limits if subject.device.is_none() => memlock(node),
         Domain::Kernel => kernel_log_unread(node),
         _ => None,
     }
@@ -230,14 +235,31 @@ fn gids_of(port: &Port<'_>) -> Option<String> {
     Some(format!("the GIDs of {port} could not be read: {unread}"))
 }
 
+/// Why the memlock limit that the process `subject` has, or that it stands for, could not be read.
+fn memlock_of(node: &Node, subject: &Subject) -> Option<String> {
+    let Some(unread) = node.limits.runtimes.unread() else {
+        let runtimes = node.limits.runtimes.known()?;
+        let is_meant = |name: &str| subject.device.as_deref() == Some(name);
+        return runtimes
+            .iter()
+            .filter(|runtime| is_meant(&runtime.name))
+            .find_map(unread_memlock);
+    };
+    Some(format!(
+        "the memlock limits of container runtimes could not be read: {unread}"
+    ))
+}
+
 fn memlock(node: &Node) -> Option<String> {
-    node.limits.runtimes.known()?.iter().find_map(|runtime| {
-        let unread = runtime.memlock.unread()?;
-        Some(format!(
-            "the memlock limit of {} could not be read: {unread}",
-            runtime.name
-        ))
-    })
+    node.limits.runtimes.known()?.iter().find_map(unread_memlock)
+}
+
+fn unread_memlock(runtime: &Runtime) -> Option<String> {
+    let unread = runtime.memlock.unread()?;
+    Some(format!(
+        "the memlock limit of {} could not be read: {unread}",
+        runtime.name
+    ))
 }
 
 #[cfg(test)]

@@ -1,6 +1,11 @@
 //! Findings whose fact can no longer be read.
 
-use rdma_health_node::history::{History, changes::Current};
+use rdma_health_node::{
+    Unread, UnreadKind,
+    fact::HelperTrouble,
+    history::{History, changes::Current},
+    limits::Runtime,
+};
 use rdma_health_rules::Verdict;
 
 use super::*;
@@ -40,6 +45,58 @@ fn a_problem_whose_port_cannot_be_read_any_more_is_not_over() {
     // What can be read and is well again is over, whatever else cannot be read.
     let over = after(&changed("mlx5_4", "garbage"));
     assert!(!ids(&over).contains(&"port-down"), "{over:?}");
+}
+
+#[test]
+fn a_low_limit_is_not_over_while_no_one_says_which_runtimes_there_are() {
+    let limits = include_str!("../limits.txt").replace("SOFT", "8388608  ");
+    let low = node("hfi1-opa", |tree| {
+        tree.write("proc/1200/limits", limits.clone()).unwrap();
+    });
+    let before = judge(&low, &auto());
+    let after = |runtimes: Fact<Vec<Runtime>>| {
+        let mut node = low.clone();
+        node.see_runtimes(runtimes);
+        let mut verdict = judge(&node, &auto());
+        verdict.keep_unjudged(&before, &node);
+        verdict
+    };
+    let has = |verdict: &Verdict| {
+        let mut findings = verdict.findings.iter();
+        findings.any(|finding| finding.rule.id == "memlock-low" && finding.subject.to_string() == "slurmd")
+    };
+    let hung = Unread {
+        source: "rdma-health-verbs".into(),
+        kind: UnreadKind::Helper(HelperTrouble::Hung),
+        detail: "the verbs helper did not respond".into(),
+    };
+    assert!(has(&before) && has(&after(hung.into())));
+    assert!(!has(&after(Fact::Known(Vec::new()))), "its daemon is gone");
+}
+
+#[test]
+fn findings_for_information_are_kept_too() {
+    let mut own = node("irdma-e810", |_| {});
+    Arc::make_mut(&mut own.limits).own = Fact::Known(rdma_health_node::limits::Memlock {
+        soft: Some(8 << 20),
+        hard: Some(8 << 20),
+    });
+    own.see_runtimes(Fact::Known(Vec::new()));
+    let before = judge(&own, &auto());
+    let hung = Unread {
+        source: "rdma-health-verbs".into(),
+        kind: UnreadKind::Helper(HelperTrouble::Hung),
+        detail: "the verbs helper did not respond".into(),
+    };
+    own.see_runtimes(hung.into());
+    let mut verdict = judge(&own, &auto());
+    let ids = |verdict: &Verdict| {
+        let found = verdict.findings.iter().map(|finding| finding.rule.id);
+        found.filter(|id| *id == "memlock-low").count()
+    };
+    assert_eq!([ids(&before), ids(&verdict)], [1, 0]);
+    verdict.keep_unjudged(&before, &own);
+    assert_eq!(ids(&verdict), 1);
 }
 
 #[test]
