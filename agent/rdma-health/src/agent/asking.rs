@@ -12,7 +12,14 @@ use crate::helper::{ask_kubelet, ask_privileged};
 pub(super) async fn keep_asking(agent: Arc<Agent>, helper: Helper, place: Place) {
     loop {
         agent.ask_helper.notified().await;
-        agent.state.verbs(helper.devices().await);
+        let mut state = helper.state();
+        state.borrow_and_update();
+        let mut devices = Some(helper.devices().await);
+        // A helper that failed is well only if it answers everything: one that fails at a later question would seem well in between.
+        let is_on_trial = agent.state.helper_failed() && devices.as_ref().is_some_and(Result::is_ok);
+        if !is_on_trial && let Some(devices) = devices.take() {
+            agent.state.verbs(devices);
+        }
         let mut is_new = false;
         if let Some(kubelet) = &agent.kubelet {
             is_new |= ask_kubelet(&helper, &place, kubelet).await;
@@ -20,6 +27,9 @@ pub(super) async fn keep_asking(agent: Arc<Agent>, helper: Helper, place: Place)
         if let Some(privileged) = &agent.privileged {
             agent.state.runtimes(helper.runtimes().await);
             is_new |= ask_privileged(&helper, privileged).await;
+        }
+        if let Some(devices) = devices.filter(|_| state.has_changed().is_ok_and(|changed| !changed)) {
+            agent.state.verbs(devices);
         }
         if is_new {
             agent.read_again.notify_one();

@@ -110,6 +110,12 @@ impl State {
         self.change(None, Judge::Anyway, |parts| parts.verbs = verbs_fact(answer));
     }
 
+    /// Whether the helper did not answer the last question about all devices.
+    pub(crate) fn helper_failed(&self) -> bool {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.verbs.unread().is_some()
+    }
+
     /// Takes the helper's answer about runtimes.
     pub(crate) fn runtimes(&self, answer: Result<Option<Vec<RuntimeLimits>>, Failure>) {
         self.change(None, Judge::Anyway, |parts| {

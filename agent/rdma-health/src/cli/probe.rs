@@ -39,7 +39,7 @@ const ACTIVE: u8 = 4;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Devices or ports to measure [default: every active port]
-    #[arg(value_name = "DEVICE[:PORT]")]
+    #[arg(value_name = "DEVICE[:PORT]", value_parser = values::target)]
     pub(super) targets: Vec<String>,
     #[command(flatten)]
     between: between::BetweenArguments,
@@ -106,9 +106,12 @@ impl Sizes {
 impl Arguments {
     /// What the kernel shows of this node.
     pub(super) fn node(&self, config: &Config) -> anyhow::Result<Node> {
-        let root = Root::open(&self.root)
-            .with_context(|| format!("cannot read the root directory {}", self.root.display()))?;
-        Ok(read_kernel(root, config.exclude.clone()).0)
+        Ok(read_kernel(self.root()?, config.exclude.clone()).0)
+    }
+
+    fn root(&self) -> anyhow::Result<Root> {
+        Root::open(&self.root)
+            .with_context(|| format!("cannot read the root directory {}", self.root.display()))
     }
 }
 
@@ -131,6 +134,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn measure(arguments: &Arguments, config: &Config, helper: Helper) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(
+        arguments.root()?.is_live(),
+        "a probe needs a running node; {} is a captured tree",
+        arguments.root.display()
+    );
     let answer = helper.devices().await?;
     let targets = choose(&arguments.targets, &working(&arguments.targets, &answer)?)?;
     let mut node = arguments.node(config)?;

@@ -56,6 +56,17 @@ pub(super) fn host(text: &str) -> Result<(String, u16), String> {
     })
 }
 
+/// A device, with or without the number of a port, which starts at 1.
+pub(super) fn target(text: &str) -> Result<String, String> {
+    let (device, port) = text.split_once(':').unwrap_or((text, "1"));
+    let is_port = port.parse::<u8>().is_ok_and(|number| number > 0);
+    (is_port && !device.is_empty())
+        .then(|| text.to_owned())
+        .ok_or_else(|| {
+            "expected a device, with or without a port from 1 to 255, such as mlx5_0 or mlx5_0:1".into()
+        })
+}
+
 /// Index into a port's GID table.
 pub(super) fn gid_index(text: &str) -> Result<u32, String> {
     text.parse()

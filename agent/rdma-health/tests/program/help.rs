@@ -175,6 +175,8 @@ fn a_wrong_value_is_refused_with_the_flag_and_what_was_expected() {
             "a duration with a unit",
         ),
         (&["probe", "--duration", "1h"], "--duration", "from 1ms to 10m"),
+        (&["probe", "mlx5_0:x"], "DEVICE[:PORT]", "a port from 1 to 255"),
+        (&["probe", "mlx5_0:0"], "DEVICE[:PORT]", "a port from 1 to 255"),
         (&["probe", "--depth", "0"], "--depth", "from 1 to 4096"),
         (&["probe", "--depth", "many"], "--depth", "from 1 to 4096"),
         (&["probe", "--gid-index", "-1"], "--gid-index", "0 or more"),
