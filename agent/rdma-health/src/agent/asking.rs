@@ -12,9 +12,9 @@ use crate::helper::{ask_kubelet, ask_privileged};
 pub(super) async fn keep_asking(agent: Arc<Agent>, helper: Helper, place: Place) {
     loop {
         agent.ask_helper.notified().await;
+        let mut devices = Some(helper.devices().await);
         let mut state = helper.state();
         state.borrow_and_update();
-        let mut devices = Some(helper.devices().await);
         // A helper that failed is well only if it answers everything: one that fails at a later question would seem well in between.
         let is_on_trial = agent.state.helper_failed() && devices.as_ref().is_some_and(Result::is_ok);
         if !is_on_trial && let Some(devices) = devices.take() {
