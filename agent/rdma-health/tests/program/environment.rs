@@ -75,7 +75,8 @@ fn a_flag_wins_over_the_environment() {
 #[test]
 fn a_probe_asks_the_helper_that_the_configuration_names() {
     let pod = Pod::new("helper: {socket: /nowhere/verbs.sock}\n");
-    let output = pod.exec(&["probe"]);
+    // The tree of this pod is a captured one.
+    let output = pod.exec(&["probe", "--root", "/"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(err(&output).contains("/nowhere/verbs.sock"), "{}", err(&output));
 }

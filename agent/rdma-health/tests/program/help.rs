@@ -213,7 +213,8 @@ fn a_wrong_value_is_refused_with_the_flag_and_what_was_expected() {
             Some(if verdict { 3 } else { 2 }),
             "{message}"
         );
-        for part in [flag, expected, arguments[2]] {
+        let value = arguments.get(2).unwrap_or(&arguments[1]);
+        for part in [flag, expected, *value] {
             assert!(
                 message.contains(part),
                 "{arguments:?}: \"{part}\" is missing: {message}"
