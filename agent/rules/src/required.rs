@@ -177,7 +177,7 @@ fn mode(node: &Node, function: &Function<'_>) -> Option<String> {
 /// Why it is not known whether a finding is over, if a fact that it depends on could not be read.
 pub(crate) fn unread_about(node: &Node, finding: &Finding) -> Option<String> {
     let subject = &finding.subject;
-    // Its subject is a process, which is no device.
+    // Its subject is a process, not a device.
     if finding.rule == &limits::MEMLOCK_LOW {
         return devices(node).or_else(|| memlock_of(node, subject));
     }
