@@ -163,6 +163,26 @@ fn a_wrong_command_line_gets_the_usage_of_its_command_and_never_looks_critical()
 }
 
 #[test]
+fn a_target_of_a_probe_that_cannot_be_is_refused_before_a_helper_is_asked() {
+    for target in ["mlx5_0:x", "mlx5_0:0", "mlx5_0:256", "mlx5_0:1:1", ":1", ""] {
+        let output = run(&["probe", "--helper", "/nonexistent", target]);
+        let message = err(&output);
+        assert_eq!(output.status.code(), Some(3), "{target}: {message}");
+        assert!(message.contains("a port from 1 to 255"), "{target}: {message}");
+    }
+}
+
+#[test]
+fn a_captured_tree_is_not_probed() {
+    let tree = tempfile::tempdir().unwrap();
+    let root = tree.path().to_str().unwrap();
+    let output = run(&["probe", "--helper", "/nonexistent", "--root", root]);
+    let message = err(&output);
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    assert!(message.contains("a probe needs a running node"), "{message}");
+}
+
+#[test]
 fn a_wrong_value_is_refused_with_the_flag_and_what_was_expected() {
     for (arguments, flag, expected) in [
         (&["probe", "--size", "big"][..], "--size", "a size such as 64KiB"),
@@ -175,8 +195,6 @@ fn a_wrong_value_is_refused_with_the_flag_and_what_was_expected() {
             "a duration with a unit",
         ),
         (&["probe", "--duration", "1h"], "--duration", "from 1ms to 10m"),
-        (&["probe", "mlx5_0:x"], "DEVICE[:PORT]", "a port from 1 to 255"),
-        (&["probe", "mlx5_0:0"], "DEVICE[:PORT]", "a port from 1 to 255"),
         (&["probe", "--depth", "0"], "--depth", "from 1 to 4096"),
         (&["probe", "--depth", "many"], "--depth", "from 1 to 4096"),
         (&["probe", "--gid-index", "-1"], "--gid-index", "0 or more"),
@@ -213,8 +231,7 @@ fn a_wrong_value_is_refused_with_the_flag_and_what_was_expected() {
             Some(if verdict { 3 } else { 2 }),
             "{message}"
         );
-        let value = arguments.get(2).unwrap_or(&arguments[1]);
-        for part in [flag, expected, *value] {
+        for part in [flag, expected, arguments[2]] {
             assert!(
                 message.contains(part),
                 "{arguments:?}: \"{part}\" is missing: {message}"
