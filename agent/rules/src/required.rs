@@ -116,7 +116,7 @@ fn is_judged_by(source: &str, unread: &Unread, rule: &Rule) -> bool {
     }
 }
 
-/// Whether the kernel or the driver does not have what was asked for, so that no privilege would help.
+/// Whether the kernel or the driver does not support what was requested, so that no privilege would help.
 pub fn is_unsupported(unread: &Unread) -> bool {
     const UNSUPPORTED: [Errno; 6] = [
         Errno::OPNOTSUPP,
@@ -129,7 +129,7 @@ pub fn is_unsupported(unread: &Unread) -> bool {
     matches!(unread.kind, UnreadKind::Errno(errno) if UNSUPPORTED.contains(&errno))
 }
 
-/// How many facts could not be read, in short, with what may help; `None` if all were, or no rule says so.
+/// How many facts could not be read, in short, with what may help; `None` if all were read.
 pub fn unread_in_short(node: &Node) -> Option<(usize, &'static str)> {
     let is_permission = |unread: &Unread| matches!(unread.kind, UnreadKind::Errno(errno) if [Errno::ACCESS, Errno::PERM].contains(&errno));
     let missed: Vec<&Unread> = node
