@@ -44,6 +44,12 @@ pub struct Report<'a> {
     pub diagnosis: &'a Diagnosis,
 }
 
+/// The name of the host; `None` if it could not be read or is empty.
+pub(crate) fn host_of(node: &Node) -> Option<&str> {
+    let name = node.host.hostname.known().map(String::as_str);
+    name.filter(|name| !name.trim().is_empty())
+}
+
 impl Report<'_> {
     /// The combined status of the node and of the log, if there is one.
     pub fn status(&self) -> Status {
@@ -62,7 +68,7 @@ impl Report<'_> {
         (of(Severity::Critical), of(Severity::Warning))
     }
 
-    /// That facts could not be read, for a line that says that there is no problem.
+    /// How many facts could not be read, for a line that reports no problem.
     pub(crate) fn unread(&self) -> Option<String> {
         let (number, hint) = unread_in_short(self.node)?;
         Some(format!("{} could not be read{hint}", count(number, "fact")))

@@ -12,7 +12,7 @@ mod verdict;
 use rdma_health_rules::Domain;
 use rdma_health_view::View;
 
-use super::{Report, markup::Markup, summary, text::outcome, topology};
+use super::{Report, host_of, markup::Markup, summary, text::outcome, topology};
 pub use explain::explanation;
 use frame::{badge, foot, head, moment};
 use past::Past;
@@ -54,13 +54,7 @@ fn content(page: &mut Markup, view: &View, options: PageOptions) {
         diagnosis,
     };
     let past = Past::of(node);
-    let hostname = node
-        .host
-        .hostname
-        .known()
-        .map(String::as_str)
-        .filter(|host| !host.trim().is_empty())
-        .unwrap_or("this node");
+    let hostname = host_of(node).unwrap_or("this node");
     let status = report.status().name();
     head(
         page,

@@ -19,7 +19,7 @@ use rdma_health_rules::{
 };
 
 use super::{
-    Report, cause, job,
+    Report, cause, host_of, job,
     line::{Style, colour, instructions, labelled, list, status_colour},
     summary,
 };
@@ -91,14 +91,7 @@ fn summaries(out: &mut impl Write, report: &Report<'_>, style: Style) -> std::io
 /// If writing fails.
 pub fn quiet(out: &mut impl Write, report: &Report<'_>, status: Status) -> std::io::Result<()> {
     let paint = status_colour(status);
-    let host = report
-        .node
-        .host
-        .hostname
-        .known()
-        .map(String::as_str)
-        .filter(|host| !host.trim().is_empty())
-        .unwrap_or(THIS_NODE);
+    let host = host_of(report.node).unwrap_or(THIS_NODE);
     write!(
         out,
         "{}  {paint}{}{paint:#}",
@@ -163,13 +156,7 @@ pub fn headline(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()
     let node = report.node;
     let status = report.status();
     let paint = status_colour(status);
-    let host = node
-        .host
-        .hostname
-        .known()
-        .map(String::as_str)
-        .filter(|host| !host.trim().is_empty())
-        .unwrap_or("this node");
+    let host = host_of(node).unwrap_or("this node");
     let kernel = node
         .host
         .kernel

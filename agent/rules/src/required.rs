@@ -59,8 +59,7 @@ pub fn not_judged(node: &Node, rule: &Rule) -> Option<String> {
     if let Some(why) = devices(node).or_else(|| unread_of(node, rule.domain)) {
         return Some(why);
     }
-    let is_of_log = rule.domain == Domain::Kernel || OF_KERNEL_LOG.contains(&rule.id);
-    if is_of_log {
+    if is_of_kernel_log(rule) {
         if node.kernel_log.is_absent() {
             return Some("the kernel log is missing".to_owned());
         }
@@ -90,6 +89,10 @@ pub fn not_judged(node: &Node, rule: &Rule) -> Option<String> {
     })
 }
 
+fn is_of_kernel_log(rule: &Rule) -> bool {
+    rule.domain == Domain::Kernel || OF_KERNEL_LOG.contains(&rule.id)
+}
+
 /// Whether a rule judges what a source could not read.
 fn is_judged_by(source: &str, unread: &Unread, rule: &Rule) -> bool {
     if is_unsupported(unread) {
@@ -97,7 +100,7 @@ fn is_judged_by(source: &str, unread: &Unread, rule: &Rule) -> bool {
     }
     let (domain, path) = (rule.domain, &*unread.source);
     match source {
-        "kernel_log" => domain == Domain::Kernel || OF_KERNEL_LOG.contains(&rule.id),
+        "kernel_log" => is_of_kernel_log(rule),
         "host" | "iommu" => domain == Domain::Iommu,
         "modules" | "modprobe" => matches!(domain, Domain::Modules | Domain::GpuDirect),
         "pci" if path.ends_with("/config") => OF_CONFIGURATION_SPACE.contains(&rule.id),

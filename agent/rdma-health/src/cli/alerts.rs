@@ -17,7 +17,7 @@ const OTHERS: &str = include_str!("alerts/others.yaml");
 const ELSEWHERE: &str = "helper-.*";
 /// With more nodes of one cause, the alerts of the nodes do not even become pending. The conditions of `RDMAFleetProblem` are met, and
 /// until it fires, Prometheus would run the queries in the templates of each alert: some milliseconds per node and evaluation.
-const NO_LONGER_ONE_BY_ONE: u32 = 200;
+const MANY_NODES: u32 = 200;
 
 /// The devices and ports of a problem that has several. A message has no room for more than eight. RDMA devices come before the PCI addresses of
 /// other functions. Matchers for missing labels would be slow: `vector(0)` stands for the findings without a device.
@@ -120,7 +120,10 @@ pub(super) fn rules() -> String {
             }
         }
     }
-    text.push_str(&OTHERS.replace("RUNBOOKS", RUNBOOKS));
+    let others = OTHERS
+        .replace("RUNBOOKS", RUNBOOKS)
+        .replace("MANY_NODES", &MANY_NODES.to_string());
+    text.push_str(&others);
     text
 }
 
@@ -234,7 +237,7 @@ fn write_alert(
           node:rdma_problem:max{{{these}{elsewhere}}}
           unless on (cluster, namespace, job, cause) (cause:rdma_fleet_nodes:count
           and on (cluster, namespace, job, cause) ALERTS{{alertname=\"RDMAFleetProblem\", alertstate=\"firing\", instance=\"\"}}
-          or cause:rdma_fleet_nodes:count > {NO_LONGER_ONE_BY_ONE})
+          or cause:rdma_fleet_nodes:count > {MANY_NODES})
         for: {minutes}m
         keep_firing_for: 10m
         labels: {{component: rdma, severity: {severity}}}

@@ -18,19 +18,24 @@ const CONNECTX3: Card = Card {
     netdev: None,
 };
 
+/// Takes all RDMA devices away from their functions, whose directories it returns.
+fn take_devices(tree: &mut Tree) -> Vec<String> {
+    let files = tree.entries().map(|(path, _)| path);
+    let names: Vec<_> = files
+        .filter(|path| path.starts_with("sys/devices/"))
+        .filter_map(|path| path.strip_suffix("/fw_ver")?.split_once("/infiniband/"))
+        .map(|(_, name)| name.to_owned())
+        .collect();
+    names
+        .iter()
+        .map(|name| take_device(tree, name).unwrap())
+        .collect()
+}
+
 /// A node without RDMA devices whose only adapters are two of NVIDIA that show so, with these modules and these lines of the kernel log.
 fn with(card: &Card, modules: &[&str], log: &str) -> Node {
     node("infiniband-ndr", |tree| {
-        let devices: Vec<_> = tree
-            .entries()
-            .map(|(path, _)| path.to_owned())
-            .filter(|path| path.starts_with("sys/devices/") && path.ends_with("/fw_ver"))
-            .collect();
-        for device in devices {
-            let (function, name) = device.split_once("/infiniband/").unwrap();
-            let name = name.strip_suffix("/fw_ver").unwrap();
-            assert!(tree.remove(&format!("{function}/infiniband")));
-            assert!(tree.remove(&format!("sys/class/infiniband/{name}")));
+        for function in take_devices(tree) {
             tree.remove(&format!("{function}/net"));
             tree.remove(&format!("{function}/driver"));
             tree.write(&format!("{function}/class"), format!("{}\n", card.class))
@@ -189,16 +194,7 @@ fn firmware_that_the_driver_calls_too_old_explains_a_missing_device() {
 fn a_driver_that_is_no_part_of_the_rdma_stack_that_is_loaded_is_not_one_of_faulty_firmware() {
     let after = |modules: &'static str, line: &str| {
         node("efa-p5", |tree| {
-            let devices: Vec<_> = tree
-                .entries()
-                .map(|(path, _)| path.to_owned())
-                .filter(|path| path.starts_with("sys/devices/") && path.ends_with("/fw_ver"))
-                .collect();
-            for device in devices {
-                let (function, name) = device.split_once("/infiniband/").unwrap();
-                let name = name.strip_suffix("/fw_ver").unwrap();
-                assert!(tree.remove(&format!("{function}/infiniband")));
-                assert!(tree.remove(&format!("sys/class/infiniband/{name}")));
+            for function in take_devices(tree) {
                 tree.remove(&format!("{function}/driver"));
             }
             tree.write("proc/modules", modules).unwrap();
