@@ -7,6 +7,7 @@ from grafana import *
 PROBLEM = f"node:rdma_problem:max{{{FLEET}}}"
 OF_NODE = "cluster, node"
 ON_NODE = f"max by ({OF_NODE}, cause, severity, domain) ({PROBLEM})"
+KNOWN = f"count(node:rdma_up:max{{{FLEET}}})"
 NO_ANSWER = f"count(node:rdma_up:max{{{FLEET}}} == 0)"
 VERDICTS = STATUS | {"no answer": ORANGE}
 KERNEL = f"max by ({NODE}, kernel) (rdma_node_info{{{FLEET}}})"
@@ -25,20 +26,24 @@ BOARD = dashboard(
     [DATASOURCE, CLUSTER, JOB, SCHEME, DOCS],
     [
         ("Now", [
-            (10, 4, stat("Nodes by verdict", "The verdict of a node is the severity of its worst finding.",
+            (8, 4, stat("Nodes by verdict", "The verdict of a node is the severity of its worst finding.",
                          [query(f"count by (status) (rdma_verdict{{{FLEET}}} == 1)", "{{status}}", instant=True),
                           query(NO_ANSWER, "no answer", instant=True, ref="B")],
                          text="value_and_name", colour="fixed", overrides=coloured(VERDICTS), no_value="no agent is scraped")),
-            (5, 4, stat("Agents not scraped", "Agents that Prometheus knows and cannot scrape. It cannot see an agent that was deleted.",
-                        [query(f"count(node:rdma_up:max{{{FLEET}}} == 0) or vector(0)", instant=True)],
-                        thresholds=steps(GREEN, (1, RED)))),
-            (5, 4, stat("Nodes with an IOMMU problem",
+            (4, 4, stat("Agents not scraped", "Agents that Prometheus knows and cannot scrape. It cannot see an agent that was deleted.",
+                        [query(f"{NO_ANSWER} or 0 * {KNOWN}", instant=True)],
+                        no_value="no agent is scraped", thresholds=steps(GREEN, (1, RED)))),
+            (4, 4, stat("Nodes with an IOMMU problem",
                         "Nodes with a problem of the domain iommu, of severity warning or critical.",
-                        [query(f'count(count by ({OF_NODE}) (node:rdma_problem:max{{domain="iommu", severity=~"warning|critical", {FLEET}}})) or vector(0)', instant=True)],
-                        thresholds=steps(GREEN, (1, RED)))),
+                        [query(f'count(count by ({OF_NODE}) (node:rdma_problem:max{{domain="iommu", severity=~"warning|critical", {FLEET}}})) or 0 * {KNOWN}', instant=True)],
+                        no_value="no agent is scraped", thresholds=steps(GREEN, (1, RED)))),
             (4, 4, stat("Nodes with stale facts", "Nodes on which the kernel does not answer a read in time.",
                         [query(f"count(group by ({NODE}) (rdma_health_source_stale{{{FLEET}}} == 1)) or vector(0)", instant=True)],
                         thresholds=steps(GREEN, (1, YELLOW)))),
+            (4, 4, stat("Recording rules",
+                        "Whether Prometheus evaluates dashboards/rules.yaml. Without these rules there are no alerts, and the panels that read them are empty.",
+                        [query(f"group(node:rdma_up:max{{{FLEET}}}) or 0 * group(rdma_health_build_info{{{FLEET}}})", instant=True)],
+                        mappings=RULES, no_value="no agent is scraped", thresholds=steps(RED, (1, GREEN)))),
         ]),
         ("Over time", [
             (12, 8, graph("Verdicts", "Number of nodes by verdict.",

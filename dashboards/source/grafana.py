@@ -28,6 +28,7 @@ VERDICT = values({0: ("ok", GREEN), 1: ("warning", YELLOW), 2: ("critical", RED)
 PORT_STATE = values({1: ("DOWN", GREY), 2: ("INIT", YELLOW), 3: ("ARMED", YELLOW), 4: ("ACTIVE", GREEN),
                      5: ("ACTIVE, deferred", YELLOW)})
 YES = values({0: ("no", RED), 1: ("yes", GREEN)})
+RULES = values({0: ("not loaded", RED), 1: ("loaded", GREEN)})
 STATUS_WORDS = values({word: (word, colour) for word, colour in (STATUS | SEVERITY).items()})
 IOMMU = values({"identity": ("passthrough (identity)", GREEN), "DMA": ("translated (DMA)", YELLOW),
                 "DMA-FQ": ("translated (DMA-FQ)", YELLOW), "blocked": ("blocked", RED), "auto": ("auto", GREY)})
@@ -86,6 +87,8 @@ def override(field, **properties):
 
 
 # Grafana would write a panel's reason for being empty into each empty cell.
+# Series that dashboards/rules.yaml records, and those of its alerts. Without the rules, a panel that reads them is as empty as that of a sound fleet.
+RECORDED = re.compile(r"\w:\w+:\w|\bALERTS\b")
 EMPTY_CELL = {"matcher": {"id": "byRegexp", "options": "/.*/"}, "properties": [{"id": "noValue", "value": "–"}]}
 
 
@@ -98,6 +101,8 @@ def panel(kind, title, description, targets, unit="short", no_value="none", thre
           options=None, custom=None, transformations=(), links=(), colour="thresholds", interval=None, **defaults):
     for n, target in enumerate(targets):
         target["refId"] = "ABCDEFGHIJKL"[n]
+    if any(RECORDED.search(target["expr"]) for target in targets):
+        no_value += ", or no recording rules"
     return {
         "type": kind, "title": title, "description": " ".join(description.split()), "datasource": SOURCE, "targets": targets,
         "fieldConfig": {
