@@ -14,9 +14,10 @@ mod answer;
 mod call;
 mod messages;
 
-use std::{path::Path, time::Duration};
+use std::{io, os::unix::net::UnixStream, path::Path, time::Duration};
 
 use rdma_health_protocol::{KubeletAnswer, KubeletFailure, KubeletMethod, KubeletTrouble};
+use tokio::runtime::{Builder, Runtime};
 
 use call::Failure;
 
@@ -26,7 +27,7 @@ pub const SOCKET: &str = "/var/lib/kubelet/pod-resources/kubelet.sock";
 /// Asks the kubelet that listens on `socket`, for at most `deadline`. Blocks.
 pub fn ask(socket: &Path, method: KubeletMethod, deadline: Duration) -> KubeletAnswer {
     let failed = |kind, detail: &str| KubeletAnswer::Failed(KubeletFailure::new(kind, detail));
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match event_loop() {
         Ok(runtime) => runtime,
         Err(error) => {
             let number = error.raw_os_error().unwrap_or_default();
@@ -46,4 +47,11 @@ pub fn ask(socket: &Path, method: KubeletMethod, deadline: Duration) -> KubeletA
         Err(failure) if failure.is_absence() => KubeletAnswer::Absent,
         Err(failure) => failed(failure.kind(), &failure.to_string()),
     }
+}
+
+/// Tokio panics if it cannot open the sockets for its signals, so it is only started with enough descriptors.
+fn event_loop() -> io::Result<Runtime> {
+    let room = [UnixStream::pair()?, UnixStream::pair()?, UnixStream::pair()?];
+    drop(room);
+    Builder::new_current_thread().enable_all().build()
 }

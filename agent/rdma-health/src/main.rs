@@ -12,6 +12,7 @@
 #[cfg(feature = "agent")]
 mod agent;
 mod cli;
+mod descriptors;
 mod helper;
 #[cfg(feature = "agent")]
 mod liveness;

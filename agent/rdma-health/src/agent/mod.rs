@@ -36,7 +36,7 @@ use tokio::{
 };
 use tracing::info;
 
-use crate::{helper::place, patient};
+use crate::{descriptors, helper::place, patient};
 use liveness::Liveness;
 use metrics::Metrics;
 pub(crate) use metrics::catalogue;
@@ -97,7 +97,9 @@ impl Agent {
 /// # Errors
 /// If the root directory cannot be read, the address cannot be used, or a thread cannot be started.
 pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
-    raise_descriptor_limit();
+    // Each open counter needs a descriptor, and virtual functions soon use up 1024. Without it more files are opened and closed for each
+    // read, which only costs time.
+    descriptors::raise_limit();
     let Setup {
         config,
         file,
@@ -239,15 +241,6 @@ fn explain(error: BindError) -> anyhow::Error {
     } else {
         error.into()
     }
-}
-
-/// Each open counter needs a descriptor, and virtual functions soon use up 1024.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // Without it more files are opened and closed for each read, which only costs time.
-    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// The Node's name where Kubernetes is enabled.

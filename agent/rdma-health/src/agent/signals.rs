@@ -7,6 +7,8 @@ use tokio::{
 };
 use tracing::info;
 
+use crate::descriptors;
+
 /// The signals that the agent handles. Until they are taken over, each ends the process.
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -37,8 +39,7 @@ impl Signals {
     /// From now on, SIGHUP does not end the process. One that arrives before [`Signals::take_over`] has no other effect: the files have
     /// not been read yet.
     pub(crate) fn survive_hangup() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        if let Ok(runtime) = runtime {
+        if let Ok(runtime) = descriptors::runtime() {
             let _entered = runtime.enter();
             // The handler stays after the runtime is gone. If the system refuses it, `take_over` reports it.
             let _ = signal(SignalKind::hangup());

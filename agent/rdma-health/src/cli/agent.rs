@@ -19,7 +19,10 @@ use super::{
     environment::{CONFIG, LIVENESS_SOCKET, ROOT, STATE},
     values,
 };
-use crate::agent::{Setup, Signals, run as run_agent};
+use crate::{
+    agent::{Setup, Signals, run as run_agent},
+    descriptors,
+};
 
 #[derive(Debug, Args)]
 #[expect(
@@ -83,9 +86,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     // One thread: the work is small, and each further one costs memory on every node.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = descriptors::runtime()?;
     // First: a signal must not end the agent before it can handle it.
     let signals = {
         let _entered = runtime.enter();

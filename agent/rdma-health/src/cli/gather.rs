@@ -26,6 +26,7 @@ use super::{
     environment::{CONFIG, ROOT},
 };
 use crate::{
+    descriptors,
     helper::{
         ask_kubelet, ask_privileged, may_find_kubelet, place, probe_request, rate_of, runtimes_fact,
         verbs_fact,
@@ -65,6 +66,7 @@ impl NodeArguments {
 
     /// Opens the node's root, or a support bundle (sosreport, must-gather) in its place.
     pub(super) fn open(&self) -> anyhow::Result<Root> {
+        descriptors::ensure()?;
         let path = &self.root;
         // First, because it does not wait for a file system that hangs.
         let root = patient::root(path)?;
@@ -195,9 +197,7 @@ fn ask_first(root: Root, place: &Place) -> anyhow::Result<Root> {
 }
 
 fn with_runtime(future: impl Future<Output = ()>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = descriptors::runtime()?;
     runtime.block_on(future);
     // A helper that hangs must not delay the exit.
     runtime.shutdown_background();

@@ -22,7 +22,7 @@ use rdma_health_kernel::{
 use rdma_health_node::{Fact, Function, Node, UnreadKind, access::Access, model, words::printable};
 use rdma_health_protocol::Errno;
 
-use crate::patient;
+use crate::{descriptors, patient};
 
 /// How long reading the node may take; sources that have not answered by then are unread.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -90,6 +90,7 @@ impl PodArguments {
     }
 
     fn open(&self) -> anyhow::Result<Root> {
+        descriptors::ensure()?;
         patient::root(&self.root)
     }
 

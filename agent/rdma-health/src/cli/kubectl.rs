@@ -17,6 +17,7 @@ use rdma_health_kubernetes::{Access, Fleet, FleetNode, FleetOptions};
 use rdma_health_node::words::{count, printable};
 
 use super::{Output, values};
+use crate::descriptors;
 
 /// The name under which kubectl finds this program as a plugin.
 pub(super) const PLUGIN: &str = "kubectl-rdma_health";
@@ -112,9 +113,7 @@ impl ClusterArguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = descriptors::runtime()?;
     runtime.block_on(async {
         match arguments.command {
             Command::Nodes(arguments) => nodes::run(arguments).await,

@@ -16,6 +16,7 @@ use rdma_health_rules::Severity;
 use serde_json::Value;
 
 use super::{Output, values};
+use crate::descriptors;
 
 /// Maximum size of a manifest.
 const MAX_MANIFEST: u64 = 8 << 20;
@@ -45,9 +46,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         kubeconfig: arguments.kubeconfig,
         ..Access::default()
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = descriptors::runtime()?;
     let objects = (!arguments.file.is_empty()).then_some(objects.as_slice());
     let (cluster, workloads) = runtime.block_on(read_cluster(access, &arguments.namespace, objects))?;
     let has_nothing = workloads.as_ref().is_some_and(Vec::is_empty) && cluster.not_understood.is_empty();

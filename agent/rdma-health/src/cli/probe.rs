@@ -29,7 +29,10 @@ use super::{
     gather::{progress, read_kernel},
     matrix, values,
 };
-use crate::helper::{place, probe_request, rate_of, verbs_fact};
+use crate::{
+    descriptors,
+    helper::{place, probe_request, rate_of, verbs_fact},
+};
 
 /// Why a device that is implemented in software is not judged.
 pub(super) const SOFTWARE: &str = "a device in software is as fast as the CPU";
@@ -117,9 +120,7 @@ impl Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = config::load(arguments.config.as_deref(), &Overrides::default())?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = descriptors::runtime()?;
     let result = runtime.block_on(async {
         let place = place(arguments.helper.given().as_ref().unwrap_or(&config.helper));
         let helper = Helper::keep(place, mpsc::channel(1).0);

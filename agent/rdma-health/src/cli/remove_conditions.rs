@@ -7,6 +7,7 @@ use rdma_health_config::NodeName;
 use rdma_health_kubernetes::{Access, remove};
 
 use super::values;
+use crate::descriptors;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -26,9 +27,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         kubeconfig: arguments.kubeconfig,
         ..Access::default()
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = descriptors::runtime()?;
     let removal = remove(
         access,
         arguments.node_name.as_ref().map(NodeName::as_str),

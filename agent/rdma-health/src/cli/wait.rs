@@ -33,7 +33,10 @@ use super::{
     given::{Job, PodArguments},
     memlock, values,
 };
-use crate::helper::{place, probe_request};
+use crate::{
+    descriptors,
+    helper::{place, probe_request},
+};
 
 /// Time between two readings.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -250,9 +253,7 @@ struct Prober {
 
 impl Prober {
     fn new(arguments: &Arguments) -> anyhow::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = descriptors::runtime()?;
         let place = place(&arguments.helper.given().unwrap_or_default());
         let is_program = matches!(place, Place::Program(_));
         let helper = {
@@ -343,10 +344,8 @@ impl Drop for Prober {
 }
 
 /// Ends the program on SIGTERM and SIGINT. The kernel ignores them in the first process of a container unless it handles them.
-fn end_on_signals() -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+fn end_on_signals() -> anyhow::Result<()> {
+    let runtime = descriptors::runtime()?;
     let context = runtime.enter();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -5,6 +5,7 @@
 mod attack;
 mod canaries;
 mod decided;
+mod descriptors;
 mod environment;
 mod help;
 mod job;
