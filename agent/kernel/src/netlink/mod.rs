@@ -9,6 +9,7 @@ mod each;
 mod eeprom;
 pub mod ethtool;
 pub mod interfaces;
+mod kept;
 mod kernel;
 mod layout;
 pub mod neighbours;
@@ -24,12 +25,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use rdma_health_protocol::text::excerpt;
 
 use crate::{
-    fact::{Errno, Fact, Unread},
+    fact::{Errno, Fact, Unread, UnreadKind},
     recording::{self, Failure},
     root::Scope,
 };
 pub(crate) use each::of_bond;
 use each::{Asked, ask_each, members, obstacle};
+use kept::Kept;
 use kernel::{is_for_all, is_of_kernel};
 use socket::{Call, Client, Question, Route};
 
@@ -84,7 +86,7 @@ impl<'a, 'root> Netlink<'a, 'root> {
             object: object.to_owned(),
         };
         let source = recorded.to_string();
-        let answer = self.scope.netlink(recorded, absent, || {
+        let answer: Fact<Kept<T>> = self.scope.netlink(recorded, absent, || {
             let messages = ask(&mut self.client.borrow_mut(), &source)?;
             // Fails only for maps with keys that are not text.
             Ok(serde_json::to_vec(&messages).unwrap_or_default())
@@ -94,7 +96,25 @@ impl<'a, 'root> Netlink<'a, 'root> {
                 .borrow_mut()
                 .insert(command, Box::new(unread.clone()));
         }
-        answer
+        answer.and_then(|kept| self.usable(source, kept))
+    }
+
+    /// The messages that can be used. That others cannot is reported; if none can, the answer is of no use.
+    fn usable<T>(&self, source: String, kept: Kept<T>) -> Fact<Vec<T>> {
+        let Some(reason) = kept.reason else {
+            return Fact::Known(kept.messages);
+        };
+        let all = kept.messages.len() + kept.left_out;
+        let failed = self.scope.fail(Unread {
+            source,
+            kind: UnreadKind::Malformed,
+            detail: format!("{} of {all} messages could not be used: {reason}", kept.left_out),
+        });
+        if kept.messages.is_empty() {
+            failed
+        } else {
+            Fact::Known(kept.messages)
+        }
     }
 }
 
@@ -129,7 +149,6 @@ mod tests {
 
     use super::*;
     use crate::{
-        fact::UnreadKind,
         recording::{Answer, Failure, Recording},
         root::Root,
         source::{Known, Source},
@@ -261,5 +280,74 @@ mod tests {
         let modules = transceiver::Transceivers::read(&scope, &known).netdevs;
         assert!(modules.unread().is_some());
         assert_eq!(misses(scope), [old("module-eeprom-get")]);
+    }
+
+    /// The answers of all families to a question about all objects, each with a malformed message between two good ones.
+    #[test]
+    fn a_malformed_message_hides_no_other_device() {
+        let mut recording = Recording::default();
+        for (family, command, answer) in [
+            (
+                "devlink",
+                "health-reporter-get",
+                r#"[{"bus-name": "pci", "dev-name": "0000:41:00.0", "health-reporter": {"health-reporter-name": "fw", "health-reporter-state": 1}},
+                    {"bus-name": "pci", "dev-name": "0000:41:00.0", "health-reporter": {"health-reporter-name": "tx"}},
+                    {"bus-name": "pci", "dev-name": "0000:41:00.1", "health-reporter": {"health-reporter-name": "fw", "health-reporter-state": 0}}]"#,
+            ),
+            ("rdma", "sys-get", r#"[{"netns-mode": "x"}]"#),
+            (
+                "rdma",
+                "res-get",
+                r#"[{"dev-index": 0, "dev-name": "mlx5_0"}, {"dev-index": 1, "malformed": "dev-name is cut off"},
+                    {"dev-index": 2, "dev-name": "mlx5_2"}]"#,
+            ),
+            (
+                "rt-neigh",
+                "getneightbl",
+                r#"[{"name": "arp_cache", "thresh2": 1, "thresh3": 2, "config": {"entries": 0}}, {"name": 7},
+                    {"name": "ndisc_cache", "thresh2": 1, "thresh3": 2, "config": {"entries": 0}}]"#,
+            ),
+        ] {
+            let question = recording::Question::Netlink {
+                family: family.into(),
+                command: command.into(),
+                object: String::new(),
+            };
+            recording.insert(question, Answer::Bytes(answer.as_bytes().into()));
+        }
+        let root = Root::replay(Arc::new(recording), true);
+        let scope = Scope::new(&root);
+        let known = Known {
+            functions: ["0000:41:00.0", "0000:41:00.1"].map(str::to_owned).into(),
+            ..Known::default()
+        };
+        let devlink = devlink::Devlink::read(&scope, &known).devices;
+        let reporters: Vec<_> = devlink
+            .known()
+            .unwrap()
+            .values()
+            .map(|device| device.reporters.len())
+            .collect();
+        assert_eq!(reporters, [1, 1]);
+        let rdma = rdma::Subsystem::read(&scope, &known);
+        assert!(rdma.namespaces.unread().is_some());
+        let devices: Vec<_> = rdma.resources.known().unwrap().keys().collect();
+        assert_eq!(devices, ["mlx5_0", "mlx5_2"]);
+        let tables = neighbours::Neighbours::read(&scope, &known).tables;
+        assert_eq!(tables.known().unwrap().len(), 2);
+        let misses = scope.finish().into_iter().map(|miss| miss.unread);
+        let malformed: Vec<_> = misses
+            .filter(|unread| unread.kind == UnreadKind::Malformed)
+            .map(|unread| unread.to_string())
+            .collect();
+        for (miss, words) in malformed.iter().zip([
+            "health-reporter-get: 1 of 3 messages could not be used: missing field `health-reporter-state`",
+            "sys-get: 1 of 1 messages could not be used: invalid type",
+            "res-get: 1 of 3 messages could not be used: dev-name is cut off",
+            "getneightbl: 1 of 3 messages could not be used: invalid type",
+        ]) {
+            assert!(miss.contains(words), "{miss}");
+        }
+        assert_eq!(malformed.len(), 4, "{malformed:?}");
     }
 }

@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Call, Netlink, Question, driver_name, given, only,
+    Call, Netlink, Question, driver_name, given,
+    kept::{is_malformed, malformed},
+    only,
     wire::{Kind, Schema, number},
 };
 use crate::{
-    fact::{Errno, Fact, Unread},
+    fact::{Errno, Fact, Unread, UnreadKind},
     root::Scope,
     source::{After, Known, Source},
 };
@@ -68,7 +70,10 @@ impl Source for Subsystem {
         }
         let netlink = Netlink::new(scope);
         let system: Fact<Vec<System>> = ask(&netlink, "sys-get", SYS_GET, false, SYSTEM);
-        if let Some(unread) = system.unread() {
+        if let Some(unread) = system
+            .unread()
+            .filter(|unread| unread.kind != UnreadKind::Malformed)
+        {
             return Self::unread(unread);
         }
         let devices: Fact<Vec<Device>> = match &system {
@@ -180,7 +185,14 @@ fn of_processes(
                 &name,
                 &device.dev_name,
                 &NOT_SUPPORTED,
-                |client, source| Ok(by_process(&client.ask(source, question())?)),
+                |client, source| {
+                    let messages = client.ask(source, question())?;
+                    // A number that is too small would look like an answer.
+                    match messages.iter().find(|message| is_malformed(message)) {
+                        Some(message) => Err(malformed(source, message)),
+                        None => Ok(by_process(&messages)),
+                    }
+                },
             );
             if let Fact::Known(counts) = counts {
                 let of_device = found.entry(device.dev_name.clone()).or_default();

@@ -18,6 +18,7 @@ use rustix::{
 use serde_json::Value;
 
 use super::{
+    kept::is_malformed,
     kernel::{no_command, no_family},
     wire::{Form, Kind, Layout, Reply, Request, Schema, text},
 };
@@ -174,13 +175,13 @@ impl Client {
             Err(Failure::Errno(Errno::NOENT)) => return Err(no_family(source, name)),
             other => other?,
         };
-        let message = messages.first();
+        let message = messages.first().filter(|message| !is_malformed(message));
         let number = message.and_then(|message| u16::try_from(message["family-id"].as_u64()?).ok());
         let number = number.ok_or_else(|| {
             Failure::Unread(Box::new(Unread {
                 source: source.to_owned(),
                 kind: UnreadKind::Malformed,
-                detail: format!("the kernel reports no number of the family {name}"),
+                detail: format!("the kernel's reply has no number of the family {name}, or is malformed"),
             }))
         })?;
         let commands = message.and_then(|message| message["ops"].as_array());
@@ -216,7 +217,7 @@ impl Client {
         };
         send(&*socket, &request.bytes(self.sequence), SendFlags::empty())?;
         let messages = receive(socket, &mut reply);
-        if messages.is_err() {
+        if messages.is_err() || reply.is_broken() {
             // The rest of a reply must not be taken for the next one.
             self.sockets.remove(&number);
         }

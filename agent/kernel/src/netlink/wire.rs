@@ -7,10 +7,13 @@ use std::fmt::Write;
 
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, NetlinkBuffer, NlasIterator};
 use rustix::io::Errno;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 pub(super) use super::layout::{Field, Layout};
-use super::layout::{fields, unsigned};
+use super::{
+    kept::is_malformed,
+    layout::{fields, unsigned},
+};
 use crate::{
     fact::{self, Unread, UnreadKind},
     recording::Failure,
@@ -45,6 +48,9 @@ pub(super) enum Kind {
     /// A number of 1, 2, 4 or 8 bytes, repeated for each entry of a list.
     Each,
 }
+
+/// In a document: why a part of it could not be read. What else was read is kept, so that the part can be named.
+pub(super) const MALFORMED: &str = "malformed";
 
 /// Maximum size of a reply in bytes, of all its messages together.
 const MAX_REPLY: usize = 4 << 20;
@@ -145,6 +151,8 @@ pub(super) struct Reply<'a> {
     messages: Vec<Value>,
     bytes: usize,
     interrupted: bool,
+    /// Whether the reply was cut off, so that its end may still arrive.
+    broken: bool,
 }
 
 impl<'a> Reply<'a> {
@@ -156,7 +164,13 @@ impl<'a> Reply<'a> {
             messages: Vec::new(),
             bytes: 0,
             interrupted: false,
+            broken: false,
         }
+    }
+
+    /// Whether the reply was cut off: what still arrives cannot be distinguished from the next one.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
     }
 
     /// Whether the kernel says that what it listed changed meanwhile.
@@ -177,7 +191,8 @@ impl<'a> Reply<'a> {
         self.messages
     }
 
-    /// Takes a datagram. Returns whether the reply is complete.
+    /// Takes a datagram. Returns whether the reply is complete. A message that is malformed is kept with the reason, in
+    /// [`MALFORMED`].
     pub(super) fn add(&mut self, datagram: &[u8]) -> Result<bool, Failure> {
         self.bytes += datagram.len();
         if self.bytes > MAX_REPLY {
@@ -188,8 +203,11 @@ impl<'a> Reply<'a> {
         }
         let mut rest = datagram;
         while !rest.is_empty() {
-            let message =
-                NetlinkBuffer::new_checked(rest).map_err(|_| self.malformed("a message that is cut off"))?;
+            let Ok(message) = NetlinkBuffer::new_checked(rest) else {
+                self.messages.push(defect("a message is cut off"));
+                self.broken = true;
+                return Ok(true);
+            };
             // `new_checked` compares it with the buffer and the header.
             let length = usize::try_from(message.length()).unwrap_or(usize::MAX);
             let body = rest.get(16..length).unwrap_or_default();
@@ -207,14 +225,16 @@ impl<'a> Reply<'a> {
                     return Ok(true);
                 }
                 kind if kind == self.form.kind => {
-                    let message = self.message(body)?;
-                    if self.form.only_with.is_none_or(|name| message.get(name).is_some()) {
+                    let message = self.message(body);
+                    let is_used = self.form.only_with.is_none_or(|name| message.get(name).is_some());
+                    if is_used || is_malformed(&message) {
                         self.messages.push(message);
                     }
                 }
                 other => {
                     let kind = self.form.kind;
-                    return Err(self.malformed(&format!("a message of type {other} instead of {kind}")));
+                    self.messages
+                        .push(defect(&format!("a message has type {other} instead of {kind}")));
                 }
             }
             rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -235,86 +255,20 @@ impl<'a> Reply<'a> {
         }
     }
 
-    fn message(&self, body: &[u8]) -> Result<Value, Failure> {
-        let (header, attributes) = body
-            .split_at_checked(self.form.header)
-            .ok_or_else(|| self.malformed("a message without a header"))?;
+    fn message(&self, body: &[u8]) -> Value {
+        let Some((header, attributes)) = body.split_at_checked(self.form.header) else {
+            return defect("a message has no header");
+        };
         if let Some((place, expected)) = self.form.command {
             let found = header.get(place).copied();
             if found != Some(expected) {
                 let found = found.unwrap_or_default();
-                return Err(self.malformed(&format!("a message with command {found} instead of {expected}")));
+                return defect(&format!("a message has command {found} instead of {expected}"));
             }
         }
         let mut message = fields(header, self.form.layout);
-        message.append(&mut self.attributes(attributes, self.form.schema)?);
-        Ok(Value::Object(message))
-    }
-
-    fn attributes(&self, bytes: &[u8], schema: Schema) -> Result<Map<String, Value>, Failure> {
-        let mut found = Map::new();
-        for attribute in NlasIterator::new(bytes) {
-            let attribute = attribute.map_err(|_| self.malformed("an attribute that is cut off"))?;
-            let known = schema.iter().find(|(number, ..)| *number == attribute.kind());
-            let Some(&(_, name, kind)) = known else {
-                continue;
-            };
-            let value = attribute.value();
-            let wrong = || self.malformed(&format!("{name} with {} bytes", value.len()));
-            let value = match kind {
-                Kind::Number => Value::from(unsigned(value).ok_or_else(wrong)?),
-                Kind::Numbers => {
-                    let (numbers, rest) = value.as_chunks();
-                    if !rest.is_empty() {
-                        return Err(wrong());
-                    }
-                    numbers.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect()
-                }
-                Kind::Text => {
-                    let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
-                    Value::from(String::from_utf8_lossy(&value[..end]))
-                }
-                Kind::Nest(schema) => Value::Object(self.attributes(value, schema)?),
-                Kind::List(schema) => {
-                    let entry = Value::Object(self.attributes(value, schema)?);
-                    append(&mut found, name, entry);
-                    continue;
-                }
-                Kind::Entries(schema) => {
-                    for entry in NlasIterator::new(value) {
-                        let entry = entry.map_err(|_| self.malformed("an attribute that is cut off"))?;
-                        let entry = Value::Object(self.attributes(entry.value(), schema)?);
-                        append(&mut found, name, entry);
-                    }
-                    continue;
-                }
-                Kind::Struct(layout) => Value::Object(fields(value, layout)),
-                Kind::Structs(layout) => {
-                    append(&mut found, name, Value::Object(fields(value, layout)));
-                    continue;
-                }
-                Kind::Counts => {
-                    let counts = found.entry(name).or_insert_with(|| Value::Object(Map::new()));
-                    if let Value::Object(counts) = counts {
-                        for one in NlasIterator::new(value) {
-                            let one = one.map_err(|_| self.malformed("an attribute that is cut off"))?;
-                            // Padding has no value.
-                            if let Some(count) = unsigned(one.value()) {
-                                counts.insert(one.kind().to_string(), count.into());
-                            }
-                        }
-                    }
-                    continue;
-                }
-                Kind::Bytes => digits(value).into(),
-                Kind::Each => {
-                    append(&mut found, name, unsigned(value).ok_or_else(wrong)?.into());
-                    continue;
-                }
-            };
-            found.insert(name.to_owned(), value);
-        }
-        Ok(found)
+        message.append(&mut attributes_of(attributes, self.form.schema));
+        Value::Object(message)
     }
 
     /// Why the reply is of no use.
@@ -337,6 +291,93 @@ impl<'a> Reply<'a> {
             "the kernel's reply did not end in time".into(),
         )
     }
+}
+
+/// A part of a document that could not be read.
+fn defect(reason: &str) -> Value {
+    json!({ MALFORMED: reason })
+}
+
+/// The attributes that a schema lists. Those that are malformed are left out, with the first reason in [`MALFORMED`].
+fn attributes_of(bytes: &[u8], schema: Schema) -> Map<String, Value> {
+    let mut found = Map::new();
+    let mut wrong: Option<String> = None;
+    for attribute in NlasIterator::new(bytes) {
+        let Ok(attribute) = attribute else {
+            wrong.get_or_insert_with(cut_off);
+            break;
+        };
+        let known = schema.iter().find(|(number, ..)| *number == attribute.kind());
+        if let Some(&(_, name, kind)) = known
+            && let Err(reason) = add(&mut found, name, kind, attribute.value())
+        {
+            wrong.get_or_insert(reason);
+        }
+    }
+    if let Some(reason) = wrong {
+        found.insert(MALFORMED.to_owned(), reason.into());
+    }
+    found
+}
+
+fn cut_off() -> String {
+    "an attribute is cut off".into()
+}
+
+/// Adds the content of one attribute.
+fn add(found: &mut Map<String, Value>, name: &str, kind: Kind, value: &[u8]) -> Result<(), String> {
+    let number = || unsigned(value).ok_or_else(|| format!("{name} has {} bytes", value.len()));
+    let value = match kind {
+        Kind::Number => Value::from(number()?),
+        Kind::Numbers => {
+            let (numbers, rest) = value.as_chunks();
+            if !rest.is_empty() {
+                return Err(format!("{name} has {} bytes", value.len()));
+            }
+            numbers.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect()
+        }
+        Kind::Text => {
+            let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
+            Value::from(String::from_utf8_lossy(&value[..end]))
+        }
+        Kind::Nest(schema) => Value::Object(attributes_of(value, schema)),
+        Kind::Struct(layout) => Value::Object(fields(value, layout)),
+        Kind::Bytes => digits(value).into(),
+        Kind::List(schema) => {
+            append(found, name, Value::Object(attributes_of(value, schema)));
+            return Ok(());
+        }
+        Kind::Structs(layout) => {
+            append(found, name, Value::Object(fields(value, layout)));
+            return Ok(());
+        }
+        Kind::Each => {
+            append(found, name, number()?.into());
+            return Ok(());
+        }
+        Kind::Entries(schema) => {
+            for entry in NlasIterator::new(value) {
+                let entry = entry.map_err(|_| cut_off())?;
+                append(found, name, Value::Object(attributes_of(entry.value(), schema)));
+            }
+            return Ok(());
+        }
+        Kind::Counts => {
+            let counts = found.entry(name).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(counts) = counts {
+                for one in NlasIterator::new(value) {
+                    let one = one.map_err(|_| cut_off())?;
+                    // Padding has no value.
+                    if let Some(count) = unsigned(one.value()) {
+                        counts.insert(one.kind().to_string(), count.into());
+                    }
+                }
+            }
+            return Ok(());
+        }
+    };
+    found.insert(name.to_owned(), value);
+    Ok(())
 }
 
 /// Two hexadecimal digits for each byte.

@@ -52,6 +52,16 @@ fn request(attributes: Vec<DefaultNla>) -> Request {
     }
 }
 
+/// Why a message cannot be used, wherever in it that is noted.
+fn defect_of(message: &Value) -> Option<String> {
+    let Value::Object(fields) = message else {
+        return None;
+    };
+    let own = fields.get(MALFORMED).and_then(Value::as_str);
+    own.map(str::to_owned)
+        .or_else(|| fields.values().find_map(defect_of))
+}
+
 fn refused(datagram: &[u8]) -> String {
     match reply().add(datagram) {
         Err(Failure::Unread(unread)) => unread.to_string(),
@@ -96,19 +106,24 @@ fn what_no_kernel_sends_is_refused_with_a_reason() {
         message
     };
     for (datagram, reason) in [
-        (changed(4, 99), "a message of type 99 instead of 21"),
-        (changed(16, 7), "a message with command 7 instead of 6"),
-        (changed(0, 0x35), "a message that is cut off"),
-        (changed(0, 0x0f), "a message that is cut off"),
-        (changed(0, 0x12), "a message without a header"),
-        (changed(20, 0x21), "an attribute that is cut off"),
-        (changed(20, 0x03), "an attribute that is cut off"),
-        (changed(24, 0x07), "dev-index with 3 bytes"),
+        (changed(4, 99), "a message has type 99 instead of 21"),
+        (changed(16, 7), "a message has command 7 instead of 6"),
+        (changed(0, 0x35), "a message is cut off"),
+        (changed(0, 0x0f), "a message is cut off"),
+        (changed(0, 0x12), "a message has no header"),
+        (changed(20, 0x21), "an attribute is cut off"),
+        (changed(20, 0x03), "an attribute is cut off"),
+        (changed(24, 0x07), "dev-index has 3 bytes"),
     ] {
-        let found = refused(&datagram);
+        // The messages before it are used.
+        let mut reply = reply();
+        let is_end = reply.add(&[bytes(MESSAGE), datagram].concat()).unwrap();
+        assert!(is_end || reason != "a message is cut off");
+        let messages = reply.into_messages();
+        assert_eq!(defect_of(&messages[0]), None);
         assert!(
-            found.contains(reason) && found.contains("linkstate-get eth0"),
-            "{found}"
+            messages.iter().filter_map(defect_of).any(|found| found == reason),
+            "{messages:?}"
         );
     }
     let mut error = bytes(NOT_SUPPORTED);
