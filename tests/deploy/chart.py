@@ -23,6 +23,7 @@ CHART = ROOT / "deploy/helm/rdma-health"
 KUSTOMIZE = ROOT / "deploy/kustomize"
 NAMESPACE = "rdma-health"
 DEFAULT_BASE = yaml.safe_load((CHART / "values.yaml").read_text())["prometheusRule"]["runbookBase"]
+DEFAULT_PRIORITY = yaml.safe_load((CHART / "values.yaml").read_text())["priorityClass"]
 DEFAULT_DOCS = yaml.safe_load((CHART / "values.yaml").read_text())["dashboards"]["docsBase"]
 # Groups that are not in Kubernetes' own schema, but in foreign.yaml.
 FOREIGN = {"monitoring.coreos.com", "security.openshift.io", "machineconfiguration.openshift.io"}
@@ -126,6 +127,27 @@ def check_runbooks(objects, values):
             raise SystemExit(f"{rule['alert']}: {rule['annotations']['runbook_url']} is not its page below {base}")
 
 
+def check_priority(objects, values):
+    """Checks the name of the priority class: it has the value in it, unless that is the default, which is in values.yaml and in a helper."""
+    given = values.get("priorityClass", {}).get("value")
+    expected = DEFAULT_PRIORITY["name"] + (f"-{given}" if given else "")
+    found = [(v["metadata"]["name"], v["value"]) for v in objects if v["kind"] == "PriorityClass"]
+    if found != [(expected, given or DEFAULT_PRIORITY["value"])]:
+        raise SystemExit(f"priority class {found}, expected {expected}: has _helpers.tpl the default of values.yaml?")
+
+
+def check_hooks(hooks):
+    """Checks that nothing but the Job and its log stays if the Job fails. Helm then deletes what came before it as it does after a success
+    (since the mend of helm/helm#10279)."""
+    order = sorted((int(v["metadata"]["annotations"]["hook.example/hook-weight"]), v["kind"]) for v in hooks)
+    if hooks and order[-1][1] != "Job" or [weight for weight, kind in order[:-1] if weight >= order[-1][0]]:
+        raise SystemExit(f"the Job must run after its permissions exist, and last: {order}")
+    for value in hooks:
+        policy = value["metadata"]["annotations"]["hook.example/hook-delete-policy"].split(",")
+        if sorted(policy) != ["before-hook-creation", "hook-succeeded"]:
+            raise SystemExit(f"{value['kind']} {value['metadata']['name']}: hook-delete-policy {policy}")
+
+
 def check_aliases(objects, values):
     """Checks that the admission policy lets the agent write the aggregate condition and the configured aliases, and no other."""
     policies = [v for v in objects if v["kind"] == "ValidatingAdmissionPolicy"]
@@ -201,6 +223,8 @@ def main():
         check_runbooks(installed, values)
         check_dashboards(installed, values)
         check_aliases(installed, values)
+        check_priority(installed, values)
+        check_hooks(hooks)
         print(f"{name}: {len(installed)} objects and {len(hooks)} at uninstallation are valid in Kubernetes {SCHEMA}")
     helm.refuse(render, REFUSED)
     print(f"{len(REFUSED)} invalid values are refused")
