@@ -53,6 +53,9 @@ const OF_COUNTERS: &[&str] = &[
 /// Rules that judge transceivers.
 const OF_MODULES: &[&str] = &["module-hot", "module-light-low"];
 
+/// The rule that judges the members of bonds.
+const BOND: &str = "bond-degraded";
+
 /// Why a rule that finds nothing may have missed something: a fact that its domain requires, or others that it judges, could not be
 /// read, or the node has no RDMA device. What the kernel or a driver does not support hides nothing that it could show.
 pub fn not_judged(node: &Node, rule: &Rule) -> Option<String> {
@@ -104,11 +107,14 @@ fn is_judged_by(source: &str, unread: &Unread, rule: &Rule) -> bool {
         "host" | "iommu" => domain == Domain::Iommu,
         "modules" | "modprobe" => matches!(domain, Domain::Modules | Domain::GpuDirect),
         "pci" if path.ends_with("/config") => OF_CONFIGURATION_SPACE.contains(&rule.id),
+        // Without the list of functions, no rule knows which adapters and GPUs there are.
+        "pci" if path == source => !matches!(domain, Domain::Limits | Domain::Probe | Domain::Reading),
         "pci" => matches!(domain, Domain::Pci | Domain::Sriov),
-        "network" | "dcb" | "neighbours" | "lldp" => domain == Domain::Network,
+        "network" => domain == Domain::Network || rule.id == BOND,
+        "dcb" | "neighbours" | "lldp" => domain == Domain::Network,
         "links" => domain == Domain::Link,
         "devlink" => rule.id == "health-reporter-error" || rule.id.starts_with("firmware-"),
-        "interfaces" => domain == Domain::Sriov || rule.id == "bond-degraded",
+        "interfaces" => domain == Domain::Sriov || rule.id == BOND,
         "drivers" => OF_COUNTERS.contains(&rule.id),
         "transceivers" => OF_MODULES.contains(&rule.id),
         "limits" => domain == Domain::Limits,
@@ -272,7 +278,15 @@ mod tests {
 
     #[test]
     fn every_rule_that_is_named_exists() {
-        for id in [OF_KERNEL_LOG, OF_CONFIGURATION_SPACE, OF_COUNTERS, OF_MODULES].concat() {
+        for id in [
+            OF_KERNEL_LOG,
+            OF_CONFIGURATION_SPACE,
+            OF_COUNTERS,
+            OF_MODULES,
+            &[BOND],
+        ]
+        .concat()
+        {
             assert!(rule(id).is_some(), "{id}");
         }
     }

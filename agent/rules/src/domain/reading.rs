@@ -25,7 +25,8 @@ pub static FACTS_UNREADABLE: Rule = Rule {
     remedy: Remedy::all(
         "Check file and reason in the evidence. EACCES or EPERM: run as root on the node, or in the verbs container \
          of the pod; with helper.deviceAccess=resource it may not read these. EOPNOTSUPP or EPROTONOSUPPORT: the kernel is too old or \
-         has no such protocol; root changes nothing. hung: the driver or device does not \
+         has no such protocol; root changes nothing. missing or not_collected: the kernel or the saved tree does not have the file. \
+         malformed or too_long: a driver answers what rdma-health does not understand. hung: the driver or device does not \
          answer; read the kernel log. helper: libibverbs could not open the device; its provider (rdma-core) may be \
          missing, or /dev/infiniband not accessible.",
     ),
@@ -41,6 +42,58 @@ const OLD_KERNEL: Remedy = Remedy::all(
      Install a later kernel of the distribution, or load the module that provides it (devlink comes with the driver of the \
      adapter, the RDMA netlink with ib_core). The rest of the verdict does not need these facts.",
 );
+
+/// What to do if the files of a saved node are missing.
+const NOT_IN_TREE: Remedy = Remedy::all(
+    "Check that --root names the directory that holds the proc and sys directories of the node: / on the node itself, or /host in a \
+     container. Copying such a directory loses files: on the node, save everything with rdma-health snapshot --out node.tar.zst, and \
+     check that file with rdma-health check --snapshot node.tar.zst.",
+);
+
+/// What to do if this process may not read the files.
+const NO_ACCESS: Remedy = Remedy::all(
+    "This user may not read them: run as root on the node, or in the verbs container of the pod; with helper.deviceAccess=resource it may not \
+     read these. For a saved tree, make its files readable for this user.",
+);
+
+/// What to do if a driver or device does not answer.
+const NO_ANSWER: Remedy = Remedy::all(
+    "The driver or device does not answer. Read the kernel log (journalctl -k, or dmesg) for messages about it; a restart of the node \
+     ends a read that hangs.",
+);
+
+/// What to do if an answer is not understood.
+const NOT_UNDERSTOOD: Remedy = Remedy::all(
+    "The evidence has the source and what is wrong with its content. If a driver answers it, install a later version of the driver. If \
+     it is correct, save the node with rdma-health snapshot --out node.tar.zst and report it to rdma-health.",
+);
+
+/// What to do if all failures have the same reason.
+fn remedy(node: &Node, failures: &[(&Unread, bool)]) -> Option<Remedy> {
+    let all = |is_meant: fn(&Unread) -> bool| failures.iter().all(|(unread, _)| is_meant(unread));
+    let is_not_in_tree =
+        |unread: &Unread| matches!(unread.kind, UnreadKind::Missing | UnreadKind::NotCollected);
+    let is_refused = |unread: &Unread| matches!(unread.kind, UnreadKind::Errno(Errno::ACCESS | Errno::PERM));
+    let is_not_understood = |unread: &Unread| {
+        matches!(
+            unread.kind,
+            UnreadKind::Malformed | UnreadKind::TooLong | UnreadKind::NotAFile
+        )
+    };
+    Some(if all(is_of_kernel) {
+        OLD_KERNEL
+    } else if !node.live && all(is_not_in_tree) {
+        NOT_IN_TREE
+    } else if all(is_refused) {
+        NO_ACCESS
+    } else if all(|unread| unread.kind == UnreadKind::Hung) {
+        NO_ANSWER
+    } else if all(is_not_understood) {
+        NOT_UNDERSTOOD
+    } else {
+        return None;
+    })
+}
 
 /// Whether a failure means that the kernel does not have the family, the command or the protocol.
 fn is_of_kernel(unread: &Unread) -> bool {
@@ -102,8 +155,8 @@ fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Draft> {
     };
     let mut finding = Draft::new(&FACTS_UNREADABLE, Subject::node(), message)
         .exception((whole_sources > 0 || required::unread(node).is_some()).then_some(&WHOLE_SOURCES));
-    if failures.iter().all(|(unread, _)| is_of_kernel(unread)) {
-        finding = finding.remedy(OLD_KERNEL);
+    if let Some(remedy) = remedy(node, &failures) {
+        finding = finding.remedy(remedy);
     }
     for (unread, _) in failures.iter().take(SHOWN) {
         finding = finding.evidence(&unread.source, format!("{} ({})", unread.detail, unread.kind));

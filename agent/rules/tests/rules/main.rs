@@ -13,12 +13,14 @@ mod devlink;
 mod drivers;
 mod flow_control;
 mod gpu_events;
+mod guests;
 mod host;
 mod iommu;
 mod kept;
 mod kernel_modules;
 mod links;
 mod netlink;
+mod other_adapters;
 mod pci;
 mod platforms;
 mod pods;
@@ -151,11 +153,13 @@ fn every_rule_is_tested_by_its_id() {
         include_str!("drivers.rs"),
         include_str!("flow_control.rs"),
         include_str!("gpu_events.rs"),
+        include_str!("guests.rs"),
         include_str!("host.rs"),
         include_str!("iommu.rs"),
         include_str!("kernel_modules.rs"),
         include_str!("links.rs"),
         include_str!("netlink.rs"),
+        include_str!("other_adapters.rs"),
         include_str!("pci.rs"),
         include_str!("pods.rs"),
         include_str!("rails.rs"),

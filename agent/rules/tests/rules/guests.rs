@@ -1,0 +1,79 @@
+//! A virtual machine sees neither the ports above its devices nor the adapter itself: nothing is asked of it that only its host can do.
+
+use super::*;
+
+const H100: &str = "h100-connectx7";
+const NIC: &str = "0000:13:00.0";
+const PORT_ABOVE_NIC: &str = "0000:12:00.0";
+/// Registers of the configuration space of the fixture: the control register of PCI Express, and that of ACS.
+const DEVICE_CONTROL: usize = 0x68;
+const ACS_CONTROL: usize = 0x14e;
+
+/// What one rule finds on a machine and in a virtual machine with the same change.
+fn on_both(rule: &str, change: impl Fn(&mut Tree)) -> [Vec<Finding>; 2] {
+    ["fpu", "fpu hypervisor"].map(|flags| {
+        let node = node(H100, |tree| {
+            set(tree, "proc/cpuinfo", &format!("flags\t: {flags}"));
+            change(tree);
+        });
+        findings(&node, &auto(), rule)
+    })
+}
+
+fn severities(found: &[Finding]) -> Vec<&str> {
+    found.iter().map(|finding| finding.severity.name()).collect()
+}
+
+#[test]
+fn what_only_the_host_sees_or_sets_is_not_judged_in_a_guest() {
+    let small_range = |tree: &mut Tree| {
+        let path = path(tree, "/0000:18:00.0/vendor").replace("/vendor", "/resource");
+        let text = "0x00000000a0000000 0x00000000a0ffffff 0x0000000000040200\n\
+            0x0000380000000000 0x000038000fffffff 0x000000000014220c\n";
+        tree.write(&path, text).unwrap();
+    };
+    let read_request = |tree: &mut Tree| configure(tree, NIC, DEVICE_CONTROL + 1, &[1 << 4]);
+    let redirection = |tree: &mut Tree| configure(tree, PORT_ABOVE_NIC, ACS_CONTROL, &[0x1d, 0x00]);
+    let changes: [(&str, &dyn Fn(&mut Tree)); 3] = [
+        ("gpu-aperture-small", &small_range),
+        ("pci-max-read-request", &read_request),
+        ("acs-redirect", &redirection),
+    ];
+    for (rule, change) in changes {
+        let [host, guest] = on_both(rule, change);
+        assert_eq!(
+            (severities(&host), severities(&guest)),
+            (vec!["warning"], vec![]),
+            "{rule}"
+        );
+    }
+}
+
+#[test]
+fn a_slow_link_of_a_guest_is_information_because_the_port_above_is_not_the_real_one() {
+    let [host, guest] = on_both("pci-link-degraded", |tree| {
+        set(tree, &format!("{NIC}/current_link_width"), "8");
+    });
+    assert_eq!(severities(&host), ["warning"]);
+    assert_eq!(severities(&guest), ["info"]);
+}
+
+#[test]
+fn a_failed_adapter_of_a_guest_is_the_providers() {
+    let [host, guest] = on_both("adapter-failed", |tree| {
+        let line =
+            format!("3,1,86300000000,-;mlx5_core {NIC}: device's health compromised - reached miss count\n");
+        tree.write("dev/kmsg", line).unwrap();
+        tree.write("proc/uptime", "87000.00 1.00\n").unwrap();
+    });
+    assert_eq!(
+        (severities(&host), severities(&guest)),
+        (vec!["critical"], vec!["critical"])
+    );
+    assert!(host[0].remedy.contains("mlxfwreset"), "{}", host[0].remedy);
+    let remedy = &guest[0].remedy;
+    assert!(
+        remedy.contains("Stop and start the instance") && !remedy.contains("mlxfwreset"),
+        "{remedy}"
+    );
+}
