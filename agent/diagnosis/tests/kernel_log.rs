@@ -11,7 +11,7 @@ use rdma_health_kernel::{
     collector::{Collector, Refresh},
 };
 use rdma_health_node::Node;
-use rdma_health_rules::{Expectations, judge};
+use rdma_health_rules::{Expectations, Status, judge};
 use rdma_health_tests::tree::Tree;
 
 const MLX5_0: &str = "mlx5_core 0000:13:00.0";
@@ -177,4 +177,33 @@ fn an_adapter_that_failed_stands_above_a_setting() {
     let causes = diagnose(&node, &findings, None).causes;
     let ids: Vec<_> = causes.iter().map(|cause| cause.id).take(2).collect();
     assert_eq!(ids, ["device-fault", "iommu-translation"]);
+}
+
+#[test]
+fn the_power_that_a_gb10_announces_is_no_problem_and_too_little_in_a_slot_is() {
+    let of = |gpu: &str, message: &str| {
+        let mut tree = Tree::fixture("h100-connectx7").unwrap();
+        let path = tree
+            .entries()
+            .map(|(path, _)| path.to_owned())
+            .find(|path| path.ends_with("/0000:18:00.0/device"))
+            .unwrap();
+        tree.write(&path, format!("{gpu}\n")).unwrap();
+        let class = format!("{}/class", path.strip_suffix("/device").unwrap());
+        tree.write(&class, "0x030000\n").unwrap();
+        let node = read(&tree);
+        let line = format!("[    5.1] {MLX5_0}: {message}\n");
+        let mut reader = LogReader::default();
+        reader.feed(line.as_bytes());
+        let verdict = judge(&node, &Expectations::default());
+        let diagnosis = diagnose(&node, &verdict.findings, Some(&reader.finish()));
+        let causes: Vec<_> = diagnosis.causes.iter().map(|cause| cause.id).collect();
+        (diagnosis.status(verdict.status), causes.contains(&"slot-power"))
+    };
+    let low = "mlx5_pcie_event:299:(pid 0): Detected insufficient power on the PCIe slot (27W).";
+    assert_eq!(of("0x2330", low), (Status::Warning, true));
+    assert_eq!(of("0x2e12", low), (Status::Ok, false));
+    let off = "Port module event[error]: module 0, Cable error, One or more network ports have been powered down due to \
+               insufficient/unadvertised power on the PCIe slot";
+    assert!(of("0x2e12", off).1);
 }
