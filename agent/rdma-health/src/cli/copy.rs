@@ -9,6 +9,8 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 
+use super::file;
+
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Directory to copy to, for example where a volume is mounted
@@ -36,13 +38,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn copy(program: &Path, directory: &Path, target: &Path) -> anyhow::Result<()> {
-    let temporary = tempfile::Builder::new()
-        .prefix(".rdma-health-")
-        .tempfile_in(directory)
-        // Without the name of the temporary file, which no one asked for.
-        .map_err(|error| std::io::Error::from(error.kind()))?;
+    let temporary = file::temporary(directory, 0o700)?;
     // With the permissions.
     fs::copy(program, temporary.path())?;
-    temporary.persist(target)?;
+    temporary.persist(target).map_err(|error| error.error)?;
     Ok(())
 }

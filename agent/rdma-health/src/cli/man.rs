@@ -1,20 +1,17 @@
 //! `rdma-health man`: manual pages, made from the command line's own help.
 
-use std::{
-    fs,
-    io::Write,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{io::Write, path::PathBuf, process::ExitCode};
 
-use anyhow::Context;
 use clap::Args;
 use clap_mangen::{
     Man,
     roff::{Roff, bold, roman},
 };
 
-use super::help::{self, ExitStatus};
+use super::{
+    file,
+    help::{self, ExitStatus},
+};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -30,11 +27,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.dir {
         None => std::io::stdout().lock().write_all(&page(&command, None)?)?,
         Some(directory) => {
-            let failed = |path: &Path| format!("cannot write {}", path.display());
-            fs::create_dir_all(directory).with_context(|| failed(directory))?;
+            file::make_directory(directory)?;
             for page in pages(&command)? {
-                let path = directory.join(format!("{}.1", page.name));
-                fs::write(&path, page.text).with_context(|| failed(&path))?;
+                file::publish(&directory.join(format!("{}.1", page.name)), &page.text)?;
             }
         }
     }

@@ -15,6 +15,7 @@ mod env;
 mod environment;
 mod explain;
 mod failed;
+mod file;
 mod gather;
 mod given;
 #[cfg(feature = "agent")]
@@ -43,7 +44,7 @@ mod wait;
 
 #[cfg(feature = "agent")]
 use std::path::Path;
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::{
     ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, error::ErrorKind,
@@ -208,9 +209,15 @@ pub(crate) fn run() -> ExitCode {
     let (cli, matches) = match parse(&mut command) {
         Ok(parsed) => parsed,
         Err(error) => {
-            // The output may be closed, which is not an error.
-            let _ = print(&error);
-            return usage_status(&error);
+            let printed = print(&error).and_then(|()| std::io::stdout().flush());
+            return match printed {
+                Err(failed) if failed.kind() != std::io::ErrorKind::BrokenPipe => {
+                    anstream::eprintln!("rdma-health: cannot write to standard output: {failed}");
+                    ExitCode::from(UNKNOWN)
+                }
+                // The output may be closed, which is not an error.
+                _ => usage_status(&error),
+            };
         }
     };
     match execute(cli, &Given::of(&matches)) {
@@ -242,8 +249,6 @@ pub(crate) fn run() -> ExitCode {
 fn print(error: &clap::Error) -> std::io::Result<()> {
     #[cfg(feature = "agent")]
     if is_plugin() {
-        use std::io::Write as _;
-
         let text = kubectl::as_plugin(&error.render().ansi().to_string());
         return if error.use_stderr() {
             write!(anstream::stderr(), "{text}")

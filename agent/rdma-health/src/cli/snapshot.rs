@@ -13,6 +13,7 @@ use rdma_health_snapshot::Snapshot;
 
 use super::{
     environment::{Given, STATE},
+    file::{may_write, save},
     gather::{NodeArguments, tell_if_foreign},
 };
 
@@ -92,50 +93,4 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
         written.context("cannot write to standard output")?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Fails if the file exists and may not be overwritten.
-pub(super) fn may_write(file: &Path, force: bool) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        force || file.symlink_metadata().is_err(),
-        "{} exists; pass --force to overwrite it",
-        file.display()
-    );
-    Ok(())
-}
-
-/// Writes the whole file or nothing. Only its owner may read it: it contains addresses.
-pub(super) fn save(file: &Path, bytes: &[u8], force: bool) -> anyhow::Result<()> {
-    write(file, bytes, force).with_context(|| format!("cannot write {}", file.display()))
-}
-
-fn write(file: &Path, bytes: &[u8], force: bool) -> anyhow::Result<()> {
-    if file.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-        anyhow::bail!("not a regular file");
-    }
-    let directory = match file.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".rdma-health-")
-        .tempfile_in(directory)
-        .map_err(plain)?;
-    temporary.write_all(bytes).map_err(plain)?;
-    temporary.as_file().sync_all()?;
-    if force {
-        temporary.persist(file).map_err(|error| error.error)?;
-    } else {
-        // If another process created the file in the meantime, it stays.
-        temporary.persist_noclobber(file).map_err(|error| error.error)?;
-    }
-    Ok(())
-}
-
-/// The system's error without the name of the temporary file, which means nothing to the user.
-fn plain(error: std::io::Error) -> std::io::Error {
-    match error.to_string().split_once(" at path ") {
-        Some((system, _)) => std::io::Error::new(error.kind(), system),
-        None => error,
-    }
 }

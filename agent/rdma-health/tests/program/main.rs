@@ -7,6 +7,7 @@ mod canaries;
 mod decided;
 mod descriptors;
 mod environment;
+mod files;
 mod help;
 mod job;
 #[cfg(feature = "agent")]
@@ -16,6 +17,7 @@ mod pod;
 #[cfg(feature = "agent")]
 mod preflight;
 mod snapshot;
+mod trial;
 
 use std::{
     fs,
@@ -105,6 +107,22 @@ fn what_cannot_be_judged_is_unknown() {
         "{}",
         out(&output)
     );
+
+    // What to do is about a directory that is no tree, not about permissions.
+    let shown = out(&output);
+    assert!(
+        shown.contains("--root") && shown.contains("snapshot --out"),
+        "{shown}"
+    );
+    assert!(!shown.contains("EACCES"), "{shown}");
+    fs::create_dir_all(empty.path().join("sys/class/infiniband")).unwrap();
+    let output = check(empty.path(), &[]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(out(&output).contains("snapshot --out"), "{}", out(&output));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let output = check(file.path(), &[]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(err(&output).contains("Not a directory"), "{}", err(&output));
 
     let output = check(Path::new("/nowhere"), &[]);
     assert_eq!(output.status.code(), Some(3));

@@ -12,7 +12,7 @@ use clap::Args;
 use rdma_health_config::NodeName;
 
 use super::{ClusterArguments, answer::MAX_SNAPSHOT, ask_one};
-use crate::cli::snapshot::{may_write, save};
+use crate::cli::file::{may_write, save};
 
 /// What every Zstandard file begins with (RFC 8878).
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
