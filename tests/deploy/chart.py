@@ -138,7 +138,7 @@ def check_priority(objects, values):
 
 def check_hooks(hooks):
     """Checks that nothing but the Job and its log stays if the Job fails. Helm then deletes what came before it as it does after a success
-    (since the mend of helm/helm#10279)."""
+    (since the fix of helm/helm#10279)."""
     order = sorted((int(v["metadata"]["annotations"]["hook.example/hook-weight"]), v["kind"]) for v in hooks)
     if hooks and order[-1][1] != "Job" or [weight for weight, kind in order[:-1] if weight >= order[-1][0]]:
         raise SystemExit(f"the Job must run after its permissions exist, and last: {order}")

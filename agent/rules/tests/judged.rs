@@ -1,4 +1,4 @@
-//! A rule that finds nothing because a source could not be read says so: `required.rs` knows which sources each rule judges.
+//! A rule that finds nothing because a source could not be read is reported as not judged: `required.rs` knows which sources each rule judges.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 #![allow(clippy::disallowed_methods)] // tests read trees; only rules and causes do no I/O

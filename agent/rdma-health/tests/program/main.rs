@@ -108,7 +108,7 @@ fn what_cannot_be_judged_is_unknown() {
         out(&output)
     );
 
-    // What to do is about a directory that is no tree, not about permissions.
+    // What to do is about the directory, which is not a tree, and not about permissions.
     let shown = out(&output);
     assert!(
         shown.contains("--root") && shown.contains("snapshot --out"),
