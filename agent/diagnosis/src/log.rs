@@ -24,10 +24,12 @@ mod fabric;
 mod families;
 mod foreign;
 mod gid;
+mod given_up;
 mod gpu;
 mod grade;
 mod grammar;
 mod install;
+mod interfaces;
 mod kernel;
 mod line;
 mod listing;
@@ -82,7 +84,7 @@ pub(crate) use compile::is_of_build;
 pub(crate) use entity::is_named_by_driver;
 pub(crate) use events::{efa_status, efa_words, event_in_words, event_named};
 pub(crate) use fabric::is_of_tools;
-pub(crate) use foreign::{names_no_address, of_bridge};
+pub(crate) use foreign::{LINK_LOCAL, names_no_address, of_bridge};
 pub(crate) use gid::is_of_mac;
 pub(crate) use grammar::{exceeds_maximum, is_of_socket};
 pub(crate) use kernel::ethernet_driver;
@@ -142,6 +144,9 @@ pub struct Log {
     /// The modules of RDMA that `modprobe` did not find.
     #[serde(skip)]
     pub missing_modules: BTreeSet<String>,
+    /// Interfaces that lead to no other host and that a library uses, by their addresses.
+    #[serde(skip)]
+    pub local_interfaces: BTreeMap<String, String>,
     /// Whether a tool listed an active port.
     #[serde(skip)]
     pub active_port: bool,
@@ -221,10 +226,14 @@ impl LogReader {
             self.end_line();
         }
         self.stop_awaiting();
+        let is_crash = |symptom: &Symptom| symptom.kind == SymptomKind::DriverCrashed;
+        let has_crashed = self.log.symptoms.iter().any(is_crash);
         let whole = [
             self.recogniser.empty_list(),
             self.recogniser.renamed(),
             self.recogniser.unbuilt(),
+            self.recogniser.given_up(),
+            self.recogniser.unplaced(has_crashed),
         ];
         for symptom in whole.into_iter().flatten() {
             self.add(symptom);
@@ -291,6 +300,10 @@ impl LogReader {
         if !self.log.marks.layers.is_ethernet() {
             successes.unconfigured(&mut self.log.symptoms);
         }
+        if let Some(symptom) = self.recogniser.asks_firmware() {
+            whole::of_firmware(&mut self.log, symptom);
+        }
+        self.recogniser.interfaces().settle(&mut self.log);
         whole::settle(&mut self.log, self.recogniser.ranks());
         consequence::settle(&mut self.log.symptoms);
         if !self.recogniser.ranks().names_network()

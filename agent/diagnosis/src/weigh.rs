@@ -186,6 +186,14 @@ impl<'a> Case<'a> {
         self.log.is_some_and(|log| log.marks.amd) || only_amd() || registered()
     }
 
+    /// Whether nothing shows that a GPU takes part, and the program registers memory of the host only.
+    fn is_without_gpu(&self) -> bool {
+        let is_of_host = |log: &Log| log.marks.host_memory && !log.names_gpu;
+        self.log.is_some_and(is_of_host)
+            && self.gpus() == 0
+            && self.symptoms.iter().all(|symptom| symptom.named.gpu.is_none())
+    }
+
     fn gpus(&self) -> usize {
         self.node.gpus().count()
     }

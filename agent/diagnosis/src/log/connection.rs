@@ -92,9 +92,47 @@ pub(super) fn last_attempt(lower: &str) -> Option<(K, usize)> {
     (is_connection && is_last).then_some((K::ExchangeFailed, at))
 }
 
+/// Why a library of PSM did not connect, in its own words: `PSM EP connect error (Incompatible PSM version)`.
+pub(super) fn of_psm(lower: &str) -> Option<(K, usize)> {
+    let at = lower.find("psm")?;
+    let rest = &lower[at..];
+    let has = |words: &[&str]| words.iter().any(|word| rest.contains(word));
+    let fails = has(&["connect error", "ep_connect ret"]);
+    let kind = if has(&["incompatible", "version mismatch"]) {
+        K::PeerDiffers
+    } else if has(&["timed out", "timeout", "unreachable", "could not be reached"]) {
+        K::PeerUnreachable
+    } else {
+        return None;
+    };
+    fails.then_some((kind, at))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn psm_says_why_it_did_not_connect() {
+        for (line, expected) in [
+            (
+                "psm ep connect error (incompatible psm version)",
+                Some(K::PeerDiffers),
+            ),
+            (
+                "psm returned unhandled/unknown connect error: operation timed out",
+                Some(K::PeerUnreachable),
+            ),
+            (
+                "libfabric:1:psm2:av:x():2<warn> psm2_ep_connect returned error operation timed out, remote epid=1",
+                Some(K::PeerUnreachable),
+            ),
+            ("psm ep connect error (unknown connect error):", None),
+            ("psm2: connect timeout set to 10", None),
+        ] {
+            assert_eq!(of_psm(line).map(|(kind, _)| kind), expected, "{line}");
+        }
+    }
 
     #[test]
     fn a_connection_that_is_there_again_is_told_from_one_that_closed() {

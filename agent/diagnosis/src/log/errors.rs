@@ -57,6 +57,8 @@ const TEXTS: &[(&str, Errno)] = &[
     ("no buffer space available", Errno::ENOBUFS),
     ("endpoint is not connected", Errno::ENOTCONN),
     ("connection timed out", Errno::ETIMEDOUT),
+    // The same in musl, and in the words of libraries such as PSM.
+    ("operation timed out", Errno::ETIMEDOUT),
     ("connection refused", Errno::ECONNREFUSED),
     ("no route to host", Errno::EHOSTUNREACH),
     ("stale file handle", Errno::ESTALE),

@@ -25,10 +25,11 @@ const OTHERS: [&str; 16] = [
     "etcd",
 ];
 /// Sources of transports over TCP, of UCX (besides its sockets) and of Mooncake, of `LNet` and that of RDS, and NCCL's plugins over TCP, in lower case.
-const TCP: [&str; 13] = [
+const TCP: [&str; 14] = [
     "net/fastrak",
     "net/gpudirecttcpx",
     "net/fastsocket",
+    "net_fastsocket.",
     "rds/tcp",
     // `LNet` over TCP.
     "starting up lni tcp",
@@ -184,8 +185,29 @@ pub(super) fn is_of_tcp(lower: &str) -> bool {
     (TCP.iter().any(|source| lower.contains(source)) || of_ucx()) && !lower.contains("rdma")
 }
 
-/// The address in a line in lower case that a bridge for containers or virtual machines has on every host by default, and the bridge.
-pub(crate) fn of_bridge(lower: &str) -> Option<(&'static str, &'static str)> {
+/// The IPv4 address in a line in lower case that is valid on one link only (169.254.0.0/16).
+fn link_local(lower: &str) -> Option<&str> {
+    const PREFIX: &str = "169.254.";
+    lower.match_indices(PREFIX).find_map(|(at, _)| {
+        let begins = at == 0 || !matches!(lower.as_bytes()[at - 1], b'0'..=b'9' | b'.');
+        let rest = &lower[at..];
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        let address = rest[..end].trim_end_matches('.');
+        (begins && address.split('.').count() == 4).then_some(address)
+    })
+}
+
+/// What stands for the interface of a link-local address.
+pub(crate) const LINK_LOCAL: &str = "link-local";
+
+/// The address in a line in lower case that a bridge for containers or virtual machines has on every host by default, or that is link-local, and
+/// what has it.
+pub(crate) fn of_bridge(lower: &str) -> Option<(&str, &'static str)> {
+    if let Some(address) = link_local(lower) {
+        return Some((address, LINK_LOCAL));
+    }
     const BRIDGES: [(&str, &str); 3] = [
         ("172.17.0.1", "docker0"),
         ("192.168.122.1", "virbr0"),

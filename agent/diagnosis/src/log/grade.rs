@@ -14,7 +14,7 @@ use super::{
     line::{Lower, is_word},
     operation::{creates_handle, operation},
     phrases::Occurrence,
-    status::{is_count_of_none, is_of_completion},
+    status::{is_count_of_none, is_of_completion, is_of_netdev},
 };
 pub(super) use level::{Level, level};
 use quoted::is_quoted;
@@ -77,11 +77,13 @@ impl Grade {
 /// Whether the line is known to have no consequence.
 fn is_harmless(lower: &str) -> bool {
     // The heading of a completion that mlx5 dumps: its status is in the next line, or in this one.
-    let is_heading = lower.contains("error cqe on cqn") && !lower.contains("syndrome");
+    let is_heading =
+        lower.contains("error cqe on cqn") && !lower.contains("syndrome") && !is_of_netdev(lower);
     // Communication that the GPU starts (GIN) needs GDRCopy, which others do without.
     LISTS.harmless.occur(lower) && !is_of_compiler(lower) && !lower.contains("gin_init")
         || is_capability(lower)
         || is_heading
+        || is_client_gone(lower)
         || tries_memory(lower)
         || misses_tool(lower)
         || codes::absent_module(lower).is_some_and(codes::is_former)
@@ -116,14 +118,28 @@ fn misses_tool(lower: &str) -> bool {
         && has(&["metric", "statistic", "stats", "exporter", "monitor"])
 }
 
-/// DPDK lists what an adapter does not have when it starts: `mlx5_net: Packet pacing is not supported.`
+/// Whether a server of the kernel reports that a client left, and no reason: `ksmbd: smb_direct: disconnected`.
+fn is_client_gone(lower: &str) -> bool {
+    let is_of_server = || {
+        ["ksmbd:", "nvmet", "isert", "ib_srpt"]
+            .iter()
+            .any(|name| lower.contains(name))
+    };
+    lower.trim_end().ends_with(": disconnected") && is_of_server()
+}
+
+/// DPDK and drivers list what an adapter does not have when it starts: `mlx5_net: Packet pacing is not supported.`
 fn is_capability(lower: &str) -> bool {
     let trimmed = lower.trim().trim_end_matches('.');
     // A row of what a tool found: `Userspace RDMA : Unsupported`.
     if trimmed.ends_with(" : unsupported") {
         return true;
     }
-    ["mlx5_net: ", "mlx5_common: ", "mlx5_pci: "]
+    // The firmware does not know the command (`CMD_STAT_BAD_OP` of mlx4).
+    if trimmed.contains("mlx4_core ") && trimmed.ends_with("fw status = 0x2") {
+        return true;
+    }
+    ["mlx5_net: ", "mlx5_common: ", "mlx5_pci: ", "mst::"]
         .iter()
         .any(|component| trimmed.starts_with(component))
         && ["is not supported", "isn't supported"]
@@ -133,7 +149,7 @@ fn is_capability(lower: &str) -> bool {
 
 fn is_about_rdma(lower: &str) -> bool {
     // In names such as `RegisterRdmaMemoryRegion`.
-    const WITHIN: [&str; 3] = ["rdma", "infiniband", "ibverbs"];
+    const WITHIN: [&str; 4] = ["rdma", "infiniband", "ibverbs", "nvfs"];
     let is_topic = |found: Occurrence| {
         found.begins(lower) && (found.index < TOPIC_BEGINNINGS.len() || found.ends(lower))
     };

@@ -94,7 +94,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 33] = [
+    let readers: [Reader; 34] = [
         no_device,
         no_directory,
         asserted,
@@ -128,6 +128,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         maximum::exceeded,
         removed,
         connection::last_attempt,
+        connection::of_psm,
     ];
     readers.iter().find_map(|read| read(lower))
 }

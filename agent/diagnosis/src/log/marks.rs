@@ -25,6 +25,9 @@ pub struct Marks {
     pub unlimited: bool,
     /// Transfers between the adapter and GPU memory are set up, so that the adapter could register that memory.
     pub gpu_direct: bool,
+    /// A program or a part of the kernel wrote it that registers the memory of the host only.
+    #[serde(skip)]
+    pub host_memory: bool,
     /// The program uses the adapters of HPE Slingshot.
     #[serde(skip)]
     pub slingshot: bool,
@@ -130,6 +133,7 @@ enum Mark {
     Amd,
     Slurm,
     GpuDirect,
+    HostMemory,
     Slingshot,
     HyperV,
     Reconnects,
@@ -185,6 +189,25 @@ const WORDS: &[(&str, Mark)] = &[
     ("slurm_", Mark::Slurm),
     (":~$ ", Mark::Prompt),
     (" ~]$ ", Mark::Prompt),
+    // Storage and file systems over RDMA, and GASNet's cache of regions, whose memory is that of the host.
+    ("firehose", Mark::HostMemory),
+    ("chapel", Mark::HostMemory),
+    ("spdk", Mark::HostMemory),
+    ("nvme_rdma", Mark::HostMemory),
+    ("nvmf_", Mark::HostMemory),
+    ("nvmet_rdma", Mark::HostMemory),
+    ("rpcrdma", Mark::HostMemory),
+    ("svcrdma", Mark::HostMemory),
+    ("iser", Mark::HostMemory),
+    ("ib_srp", Mark::HostMemory),
+    ("kiblnd", Mark::HostMemory),
+    ("smb_direct", Mark::HostMemory),
+    ("smbd_", Mark::HostMemory),
+    ("rtrs_", Mark::HostMemory),
+    ("gf_rdma", Mark::HostMemory),
+    ("ibvsocket", Mark::HostMemory),
+    ("verbs rdma", Mark::HostMemory),
+    ("rdmastack", Mark::HostMemory),
     (":cxi:", Mark::Slingshot),
     ("cxip_", Mark::Slingshot),
     ("cxil_", Mark::Slingshot),
@@ -375,6 +398,8 @@ impl Marks {
                 Some((_, Mark::Slurm)) => self.slurm = true,
                 Some((_, Mark::Prompt)) => self.login |= runs_tool(lower, found.start, found.end),
                 Some((_, Mark::GpuDirect)) => self.gpu_direct = true,
+                Some((_, Mark::HostMemory)) if found.begins(lower) => self.host_memory = true,
+                Some((_, Mark::HostMemory)) => {}
                 Some((_, Mark::Slingshot)) => self.slingshot = true,
                 Some((_, Mark::Given)) => self.given |= starts_container(lower),
                 Some((_, Mark::Ofed)) => self.ofed = true,

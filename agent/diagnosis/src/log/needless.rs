@@ -1,6 +1,10 @@
 //! Complaints of the kernel without a consequence: features that a device does not have, and address ranges that it does not need.
 
-use super::{entity::named, grade::Grade, line::Lower};
+use super::{
+    entity::{is_rdma_name, named},
+    grade::Grade,
+    line::Lower,
+};
 
 /// Whether a line in lower case reports nothing but that something is not supported.
 pub(super) fn only_misses_a_feature(lower: &str) -> bool {
@@ -22,12 +26,74 @@ pub(super) fn has_substitute(lower: &str) -> bool {
         "; trying ",
         "retrying with ",
     ];
-    // What is slower than RDMA, or stays within the node.
+    let rest = INSTEAD.iter().find_map(|words| lower.split_once(words));
+    goes_on(lower) || rest.is_some_and(|(_, rest)| !is_slower(rest))
+}
+
+/// Whether a line in lower case says that the program goes on in another way, or without what failed: `real-time timestamps are unsupported; using
+/// the device clock`, `error in initializing the library. Continuing without registration cache support`.
+pub(super) fn goes_on(lower: &str) -> bool {
+    const INSTEAD: [&str; 8] = [
+        "falling back to ",
+        "fall back to ",
+        "fallback to ",
+        "continuing with ",
+        "proceeding with ",
+        "; using ",
+        ", using ",
+        ". using ",
+    ];
+    const WITHOUT: [&str; 2] = ["continuing without ", "proceeding without "];
+    let behind = |words: &[&str]| {
+        words
+            .iter()
+            .find_map(|words| lower.split_once(words))
+            .map(|(_, rest)| rest)
+    };
+    let replaces = |rest: &str| !is_slower(rest) && !rest.split([' ', ',', ';']).any(is_rdma_name);
+    // The path to GPU memory, in place of which are copies.
+    let of_gpu_path = ["gpudirect", "gpu direct", "gdrcopy", "gpu memory"]
+        .iter()
+        .any(|name| lower.contains(name));
+    !of_gpu_path
+        && (behind(&INSTEAD).is_some_and(replaces)
+            || behind(&WITHOUT).is_some_and(|rest| !is_rdma_itself(rest)))
+}
+
+/// Whether what a program does instead is slower than RDMA, or stays within the node.
+fn is_slower(rest: &str) -> bool {
     const SLOWER: [&str; 10] = [
         "tcp", "socket", "ethernet", "ipoib", "shm", "sysv", "xgmi", "nvlink", "pcie", "-only",
     ];
-    let rest = INSTEAD.iter().find_map(|words| lower.split_once(words));
-    rest.is_some_and(|(_, rest)| !SLOWER.iter().any(|word| rest.contains(word)))
+    SLOWER.iter().any(|word| rest.contains(word))
+}
+
+/// Whether what a program does without is RDMA, or its path to GPUs: `InfiniBand support`, `GPUDirect RDMA`.
+fn is_rdma_itself(rest: &str) -> bool {
+    const NAMES: [&str; 14] = [
+        "rdma",
+        "infiniband",
+        "verbs",
+        "roce",
+        "ib",
+        "efa",
+        "ucx",
+        "openib",
+        "ofi",
+        "libfabric",
+        "gpudirect",
+        "gdr",
+        "gin",
+        "ibgda",
+    ];
+    let rest = rest.split(['.', ',', ';', '(']).next().unwrap_or_default();
+    let words = rest
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
+    let last = words
+        .filter(|word| !matches!(*word, "support" | "it" | "transport" | "network" | "devices"))
+        .last();
+    last.is_none_or(|word| NAMES.contains(&word))
 }
 
 /// The function whose address range the kernel could assign after all: `pci 0000:41:00.0: BAR 0 [mem 0x…-0x… 64bit pref]: assigned`.
@@ -64,6 +130,25 @@ mod tests {
         ));
         assert!(!has_substitute("warn rdma transport failed, falling back to tcp"));
         assert!(!has_substitute("warn failed to register memory"));
+        for line in [
+            "rx queue 0: real-time cq timestamps are unsupported; using the device clock format",
+            "warning: error in initializing the library.continuing without infiniband registration cache support.",
+            "rdma: huge pages not available, using 4k pages instead",
+            "creation of 1 listeners failed, continuing with succeeded transport",
+        ] {
+            assert!(goes_on(line), "{line}");
+        }
+        for line in [
+            "rdma init failed, continuing without rdma",
+            "ibv_open_device failed, continuing without infiniband support.",
+            "no device found; using sockets",
+            "gpudirect rdma unavailable, continuing without it",
+            "rdma: gpudirect not available, falling back to host staging",
+            "failed to open mlx5_1, using mlx5_0 instead",
+            "rdma: device mlx5_0 failed; trying mlx5_1",
+        ] {
+            assert!(!goes_on(line), "{line}");
+        }
         assert!(is_needless(
             "pci 0000:18:00.0: bar 7: failed to assign [mem size 0x08000000 64bit pref]"
         ));

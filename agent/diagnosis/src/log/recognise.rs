@@ -36,6 +36,8 @@ use super::{
     ended::PythonTrace,
     errors::{self, errno},
     families,
+    given_up::GivenUp,
+    interfaces::Interfaces,
     kernel::kernel,
     line::Lower,
     listing::Listing,
@@ -52,7 +54,7 @@ use super::{
     shown::{Shown, has_ample_memlock},
     success::Successes,
     tables::{self, Tables},
-    trace::Report,
+    trace::{Below, Report},
     waiting,
     wrapped::{self, Frame},
 };
@@ -83,6 +85,12 @@ pub(super) struct Recogniser {
     frame: Frame,
     /// A report of the kernel whose call trace may follow.
     report: Option<Report>,
+    /// A crash outside RDMA whose callers may follow.
+    below: Option<Below>,
+    /// The first crash whose place the log does not show.
+    unplaced: Option<Symptom>,
+    /// What asks for other firmware, and where.
+    asks_firmware: Option<(String, u64)>,
     /// GUIDs and GPUs that the lines so far name.
     shown: Shown,
     /// A trace of Python whose exception may follow.
@@ -112,6 +120,10 @@ pub(super) struct Recogniser {
     renamed: Renamed,
     /// What the host connects to.
     target: Target,
+    /// Peers that a program gave up.
+    given_up: GivenUp,
+    /// Interfaces that lead to no other host.
+    interfaces: Interfaces,
     /// Failures that name nothing of RDMA.
     others: Others,
     /// Settings in this line besides what else it shows.
@@ -172,6 +184,17 @@ impl Recogniser {
     pub(super) fn unbuilt(&self) -> Option<Symptom> {
         let (text, number) = self.build.skipped()?;
         Some(failure(&Lower::of(&text), SymptomKind::DriverNotBuilt, number))
+    }
+
+    /// A peer that a program reaches over RDMA and gave up.
+    pub(super) fn given_up(&self) -> Option<Symptom> {
+        let (text, number) = self.given_up.over_rdma()?;
+        Some(failure(&Lower::of(text), SymptomKind::PeerUnreachable, number))
+    }
+
+    /// Interfaces that lead to no other host.
+    pub(super) fn interfaces(&mut self) -> Interfaces {
+        std::mem::take(&mut self.interfaces)
     }
 
     /// What PSM2 reports that does not find an adapter whose port is active.
@@ -259,6 +282,12 @@ impl Recogniser {
         self.cluster.add(&line.lower);
         self.ranks.add(text, &line.lower);
         self.mixed |= settings::mixes_layers(&line.lower);
+        self.given_up.add(&line, number);
+        if line.lower.contains("upgrade to later fw") {
+            self.asks_firmware
+                .get_or_insert_with(|| (text.to_owned(), number));
+        }
+        self.interfaces.add(&line, number);
         self.target.add(&line.lower);
         if self.target.is_of_tcp(&line.lower) || has_ample_memlock(&line.lower) {
             return None;
@@ -272,6 +301,7 @@ impl Recogniser {
             return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
         if let Some(report) = Report::begin(text, &line.lower, number) {
+            self.end_report();
             self.report = Some(report);
             // It may name the module itself.
             return self.traced(text.as_bytes(), number);
@@ -450,13 +480,48 @@ impl Recogniser {
         (announces || repeats()).then(|| errno(&line))?
     }
 
+    /// A report ends, or the log.
+    fn end_report(&mut self) {
+        let Some(report) = self.report.take().filter(Report::is_unplaced) else {
+            return;
+        };
+        self.unplaced
+            .get_or_insert_with(|| of_kernel(&report.text, report.line));
+    }
+
+    /// A crash whose place the log does not show, unless it shows that of another one.
+    pub(super) fn unplaced(&mut self, has_crashed: bool) -> Option<Symptom> {
+        self.end_report();
+        self.unplaced.take().filter(|_| !has_crashed)
+    }
+
+    /// What asks for other firmware: it is the reason where there is no adapter.
+    pub(super) fn asks_firmware(&self) -> Option<Symptom> {
+        let (text, number) = self.asks_firmware.as_ref()?;
+        Some(failure(&Lower::of(text), SymptomKind::FirmwareMismatch, *number))
+    }
+
     /// A line of a call trace shows that a report of the kernel is about RDMA.
     fn traced(&mut self, bytes: &[u8], number: u64) -> Option<Found> {
+        if let Some(below) = &self.below {
+            let is_called = below.is_called(bytes, number);
+            if is_called != Some(false) {
+                let below = self.below.take()?;
+                return is_called.map(|_| of_caller(&below));
+            }
+        }
         let report = self.report.as_mut()?;
         report.add(bytes);
         if report.has_ended(bytes, number) {
-            self.report = None;
-            return None;
+            let below = report.below(bytes);
+            self.end_report();
+            return match below {
+                Some(below) if below.of_user => Some(of_caller(&below)),
+                below => {
+                    self.below = below;
+                    None
+                }
+            };
         }
         if !report.concerns_rdma(bytes) {
             return None;
@@ -468,6 +533,18 @@ impl Recogniser {
         found.software = Some(Software::Kernel);
         Some(Found::Symptom(Box::new(found)))
     }
+}
+
+/// A crash of the kernel that is not known to be one of RDMA.
+fn of_kernel(text: &str, number: u64) -> Symptom {
+    let mut found = symptom(&Lower::of(text), Reading::unrecognised(), number);
+    found.software = Some(Software::Kernel);
+    found
+}
+
+/// A crash in another module, below a user of RDMA.
+fn of_caller(below: &Below) -> Found {
+    Found::Symptom(Box::new(of_kernel(&below.text, below.line)))
 }
 
 /// A line without the rank that a launcher writes before it: `[1,3]<stderr>:exceeded.`

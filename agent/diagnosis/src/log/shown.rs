@@ -54,6 +54,14 @@ pub(super) struct Shown {
     pub(super) missing: BTreeSet<String>,
 }
 
+/// Whether a word is the beginning of a usual name of a host, `gpu-1` or `gpu012`, by what follows it.
+fn is_of_host_name(rest: &str) -> bool {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let ends = |text: &str| !text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-');
+    let of_number = |text: &str, least: usize| digits(text) >= least && ends(&text[digits(text)..]);
+    rest.strip_prefix('-').is_some_and(|number| of_number(number, 1)) || of_number(rest, 2)
+}
+
 /// A limit of locked memory that a shell printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrintedLimit {
@@ -90,7 +98,7 @@ static WORTH: LazyLock<Phrases> = LazyLock::new(|| {
 impl Shown {
     /// Adds a line. Most lines of a log show none of this, so each is searched before it is read.
     pub(super) fn add(&mut self, text: &str, number: u64) {
-        self.gpu = self.gpu || GPU.occur(text);
+        self.gpu = self.gpu || GPU.find(text).any(|found| !is_of_host_name(&text[found.end..]));
         if self.awaits_limit == Some(number)
             && let Some(bytes) = limit(text)
         {

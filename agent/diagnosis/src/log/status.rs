@@ -153,6 +153,9 @@ fn of_vendor(lower: &str) -> Option<WcStatus> {
 
 /// The status that a line names, if it is not success.
 pub(super) fn status(line: &Lower<'_>) -> Option<WcStatus> {
+    if is_of_netdev(&line.lower) {
+        return None;
+    }
     symbol(&line.lower)
         .or_else(|| of_vendor(&line.lower))
         .or_else(|| syndrome(line))
@@ -160,6 +163,22 @@ pub(super) fn status(line: &Lower<'_>) -> Option<WcStatus> {
         .or_else(|| by_text(&line.lower))
         .or_else(|| short(&line.lower))
         .or_else(|| vague(&line.lower))
+}
+
+/// Whether the driver mlx5 reports a queue of its network device, not one of a program: `mlx5_core 0000:3b:00.1 eth1: Error cqe on cqn 0x817, …`. Of a queue
+/// of RDMA it names only the function, or the RDMA device.
+pub(super) fn is_of_netdev(lower: &str) -> bool {
+    let Some((before, _)) = lower.split_once(": error cqe on cqn") else {
+        return false;
+    };
+    let mut words = before.rsplit(' ');
+    let named = words
+        .next()
+        .is_some_and(|name| !name.contains(':') && !name.contains("mlx5_"));
+    named
+        && words
+            .next()
+            .is_some_and(|address| address.matches(':').count() == 2)
 }
 
 /// Whether a line in lower case names the status of a completion in words that no other library uses: one that names RDMA no further
@@ -337,9 +356,11 @@ fn by_text(lower: &str) -> Option<WcStatus> {
             .strip_prefix('s')
             .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
     };
+    // SPDK gives up its requests with the same words after any error.
+    let is_fixed = |found: &Occurrence| lower[..found.start].contains("abort requests after ");
     let found = phrases
         .find(lower)
-        .filter(|found| !is_plural(found))
+        .filter(|found| !is_plural(found) && !is_fixed(found))
         .min_by_key(|found| (found.start, found.index))?;
     statuses.get(found.index).copied()
 }
@@ -359,6 +380,18 @@ pub(crate) fn vendor_error(lower: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_of_a_network_device_is_not_one_of_rdma() {
+        let status = |function: &str| {
+            let line = format!(
+                "mlx5_core {function}: Error cqe on cqn 0x817, ci 0x8, qn 0x1dbb, opcode 0xd, syndrome 0x4, vendor syndrome 0x68"
+            );
+            status(&Lower::of(&line))
+        };
+        assert_eq!(status("0000:3b:00.1 eth1"), None);
+        assert_eq!(status("0000:3b:00.1"), Some(WcStatus::LocProtErr));
+    }
 
     #[test]
     fn a_status_is_read_by_its_short_name_and_in_hexadecimal() {

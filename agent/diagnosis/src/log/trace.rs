@@ -1,6 +1,8 @@
 //! Reports of the kernel that name what is concerned only in their call trace: memory that could not be allocated, tasks that hang, crashes.
 
-use rdma_health_kernel_log::{EventKind, is_concerned, is_rdma_core, is_rdma_module, is_software_rdma};
+use rdma_health_kernel_log::{
+    EventKind, is_concerned, is_rdma_consumer, is_rdma_core, is_rdma_module, is_software_rdma,
+};
 
 use super::line::excerpt;
 use crate::symptom::SymptomKind::{self as K};
@@ -52,6 +54,33 @@ pub(super) struct Report {
     is_crash: bool,
     /// The work of a module of RDMA during which the kernel crashed.
     work: Option<String>,
+    /// The task that crashed has the name of a user of RDMA.
+    of_user: bool,
+    /// A line says where the kernel crashed.
+    placed: bool,
+    /// A user of RDMA is among the modules that are loaded.
+    loaded: bool,
+}
+
+/// A crash in a module that has nothing to do with RDMA. What called it may be one that has.
+#[derive(Debug)]
+pub(super) struct Below {
+    pub(super) text: String,
+    pub(super) line: u64,
+    /// The task or its work is of a user of RDMA.
+    pub(super) of_user: bool,
+}
+
+impl Below {
+    /// Whether a line of the trace shows that a user of RDMA called what crashed; `None` if the trace has ended.
+    pub(super) fn is_called(&self, bytes: &[u8], line: u64) -> Option<bool> {
+        if line > self.line + WITHIN {
+            return None;
+        }
+        let text = std::str::from_utf8(bytes).ok();
+        let called = |text: &str| call(text).is_some_and(|(_, module)| is_rdma_consumer(module));
+        Some(text.is_some_and(|text| !text.contains("? ") && called(text)))
+    }
 }
 
 impl Report {
@@ -72,16 +101,39 @@ impl Report {
             text: excerpt(text, 0),
             is_crash,
             work: None,
+            of_user: false,
+            placed: false,
+            loaded: false,
         })
+    }
+
+    /// The crash in a module that is not of RDMA, as far as this line shows it.
+    pub(super) fn below(&self, bytes: &[u8]) -> Option<Below> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let is_other = call(text).is_some_and(|(_, module)| !is_rdma_module(module));
+        (self.is_crash && is_other).then(|| Below {
+            text: self.at(bytes),
+            line: self.line,
+            of_user: self.of_user || self.work.is_some(),
+        })
+    }
+
+    /// Whether the log does not show where the kernel crashed, and a user of RDMA was loaded.
+    pub(super) fn is_unplaced(&self) -> bool {
+        self.is_crash && !self.placed && self.loaded
     }
 
     /// Notes what a line says of the task that crashed.
     pub(super) fn add(&mut self, bytes: &[u8]) {
-        if self.is_crash
-            && let Some(work) = std::str::from_utf8(bytes).ok().and_then(work_of_rdma)
-        {
+        let Some(line) = std::str::from_utf8(bytes).ok().filter(|_| self.is_crash) else {
+            return;
+        };
+        if let Some(work) = work_of_rdma(line) {
             self.work = Some(work.to_owned());
         }
+        self.of_user |= is_task_of_user(line);
+        self.placed |= is_call(line);
+        self.loaded |= links_user(line);
     }
 
     /// Whether its call trace has ended before this line, or shows that RDMA is not concerned.
@@ -187,6 +239,34 @@ fn is_thread_of_rdma(line: &str) -> bool {
     const THREADS: [&str; 4] = ["ksmbd:r", "kiblnd_", "krdsd", "isert_"];
     let thread = line.split_once(" Comm: ").map(|(_, thread)| thread);
     thread.is_some_and(|thread| THREADS.iter().any(|name| thread.starts_with(name)))
+}
+
+/// Whether a line of a crash's report names a task of a user of RDMA: a thread of a target of iSER (`Comm: ISER-PSC-Net5`), SRP or NVMe.
+fn is_task_of_user(line: &str) -> bool {
+    const USERS: [&str; 8] = [
+        "iser", "isert", "srpt", "nvmet", "ksmbd", "svcrdma", "rds", "rtrs",
+    ];
+    let Some((_, task)) = line.split_once(" Comm: ") else {
+        return false;
+    };
+    let task = task.to_ascii_lowercase();
+    let is_one = |name: &&str| {
+        task.strip_prefix(*name)
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+    };
+    USERS.iter().any(|name| is_one(&name))
+}
+
+/// Whether a line lists the modules that are loaded, and a user of RDMA is among them.
+fn links_user(line: &str) -> bool {
+    const USERS: [&str; 2] = ["ksmbd", "smbdirect"];
+    let modules = line.split_once("Modules linked in:").map(|(_, modules)| modules);
+    modules.is_some_and(|modules| {
+        modules.split_whitespace().any(|module| {
+            let name = module.split('(').next().unwrap_or_default();
+            is_rdma_consumer(name) || USERS.contains(&name)
+        })
+    })
 }
 
 /// The work of a module of RDMA that a line of a crash's report names: `Workqueue: ib-comp-wq ib_cq_poll_work [ib_core]`.

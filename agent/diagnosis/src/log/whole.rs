@@ -15,6 +15,25 @@ pub(super) fn settle(log: &mut Log, ranks: &Ranks) {
     of_provider(log);
 }
 
+/// A driver that asks for newer firmware says why there is no device of RDMA.
+pub(super) fn of_firmware(log: &mut Log, symptom: Symptom) {
+    let is_without = |symptom: &Symptom| {
+        symptom.kind == K::NoDevice && symptom.grade == Grade::Failure && symptom.line.is_some()
+    };
+    let mut without = log
+        .symptoms
+        .iter_mut()
+        .filter(|symptom| is_without(symptom))
+        .peekable();
+    if without.peek().is_none() {
+        return;
+    }
+    for symptom in without {
+        symptom.grade = Grade::Secondary;
+    }
+    log.symptoms.push(symptom);
+}
+
 /// A package of the kernel that is not there matters where the driver of the adapters is built with it.
 fn of_packages(log: &mut Log) {
     for symptom in &mut log.symptoms {

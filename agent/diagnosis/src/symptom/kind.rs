@@ -133,7 +133,7 @@ kinds! {
     ModuleFault: Failure, "module-fault", "the cable or transceiver of a port is faulty";
     AdapterNotStarted: Failure, "adapter-start-failed", "the driver could not start an adapter";
     SlotPower: Degraded, "slot-power-low", "the PCIe slot offers less power than the adapter may draw";
-    DeviceStalled: Failure, "adapter-stuck", "the kernel log shows that the adapter does not process commands or packets";
+    DeviceStalled: Failure, "adapter-stuck", "the adapter does not process commands or packets in time";
     QueueError: Failure, "queue-error", "the adapter put a queue pair or completion queue into the error state";
     QueueFatal: Failure, "queue-fatal",
         "the adapter could not go on with a queue pair: an error of its own or in the request (IBV_EVENT_QP_FATAL)";

@@ -69,9 +69,16 @@ fn of_raw(case: &Case<'_>, scales: &mut Scales) {
     );
 }
 
+/// The firmware refused the tables of the embedded switch.
+const SWITCHDEV: &str = "The firmware refused a table of the embedded switch. Some adapters and releases accept the mode switchdev only while there are no virtual functions: echo 0 > \
+    /sys/class/net/PF/device/sriov_numvfs, devlink dev eswitch set pci/ADDRESS mode switchdev, then create the functions again. If it is refused without any, compare firmware and driver \
+    with those that the vendor releases together: devlink dev info pci/ADDRESS.";
+
 /// What to do where the words of a message say more than its kind.
 fn of_message(case: &Case<'_>, scales: &mut Scales) {
-    const STEPS: [(&str, &str); 6] = [
+    const STEPS: [(&str, &str); 8] = [
+        ("e-switch: failed", SWITCHDEV),
+        ("create_flow_table", SWITCHDEV),
         ("alloc irq", INTERRUPTS),
         ("enable irq", INTERRUPTS),
         (

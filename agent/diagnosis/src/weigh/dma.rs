@@ -23,6 +23,14 @@ pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
     }
+    let is_of_completions = || {
+        case.symptoms
+            .iter()
+            .all(|symptom| matches!(symptom.kind, SymptomKind::Completion(_)))
+    };
+    if case.is_without_gpu() && is_of_completions() {
+        return scales.against("log", HOST_MEMORY);
+    }
     let groups = &case.node.iommu.groups;
     if let Some(unread) = groups.unread() {
         return scales.unseen(format!("IOMMU groups: {unread}"));
@@ -70,6 +78,9 @@ pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// Why the path between adapter and GPU does not matter.
+const HOST_MEMORY: &str = "the program registers memory of the host, and no line names a GPU";
+
 /// What to do about a transfer that the IOMMU stopped.
 const STOPPED: &str = "Read what the driver of the function logged around it: journalctl -k. If it reset the adapter or reported errors, the adapter accessed memory that the \
     driver had freed: update driver and firmware, because passthrough would only hide it. Otherwise, and above all if transfers of GPU memory fail, check the group types: grep . \
@@ -89,6 +100,9 @@ fn blocked(symptom: &Symptom) -> String {
 }
 
 pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {
+    if case.is_without_gpu() {
+        return scales.against("log", HOST_MEMORY);
+    }
     let pci = &case.node.pci;
     if let Some(unread) = pci.functions.unread() {
         return scales.unseen(format!("PCI bridges: {unread}"));
@@ -150,6 +164,9 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::RegMrFailed]).find(|_| is_empty) {
         return scales.against(&symptom.source, "the program registers a region without a length");
     }
+    if case.is_without_gpu() {
+        return scales.against("log", HOST_MEMORY);
+    }
     // Host memory fails in the same words. EFAULT and EINVAL are what GPU memory causes.
     let is_of_host =
         |symptom: &&Symptom| symptom.kind == SymptomKind::RegMrFailed && !is_refused_gpu_memory(symptom);
@@ -195,7 +212,12 @@ fn peer_memory_of_nvidia(case: &Case<'_>, scales: &mut Scales) {
         };
         // Memory that is mapped for reading only, and a file's without a cache, fail so, too. Programs of libfabric register much of it.
         let names_gpu = symptom.named.gpu.is_some() || case.log.is_none_or(|log| log.names_gpu);
-        if names_gpu || symptom.software != Some(Software::Libfabric) {
+        let of_gpus = || match symptom.software {
+            Some(Software::Nccl | Software::Nvshmem | Software::Mooncake) => true,
+            Some(Software::Libfabric) => false,
+            _ => case.gpus() > 0,
+        };
+        if names_gpu || of_gpus() {
             scales.fits(&symptom.source, text);
         }
         scales.next_step = step_of_registration(case, symptom);
@@ -459,6 +481,9 @@ fn peer_memory_of_amd(case: &Case<'_>, scales: &mut Scales) {
 
 /// No fact of the node shows where the GPU's memory is.
 pub(crate) fn gpu_address(case: &Case<'_>, scales: &mut Scales) {
+    if case.is_without_gpu() {
+        return scales.against("log", HOST_MEMORY);
+    }
     if case.node.pci.functions.known().is_some() && case.gpus() == 0 {
         return scales.against("/sys/bus/pci/devices", "no GPU");
     }

@@ -57,6 +57,12 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if case.symptoms.iter().any(|symptom| is_of_machine(symptom)) {
         scales.next_step = Some(OF_MACHINE.to_owned());
     }
+    if let Some(symptom) = segment(case) {
+        scales.doubts(
+            &symptom.source,
+            "the endpoint was created, which a low memlock limit prevents",
+        );
+    }
     if let Some(symptom) = efa_queue(case) {
         scales.doubts(&symptom.source, "EFA needs little locked memory for a queue pair");
     }
@@ -214,6 +220,24 @@ fn efa_region<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     case.symptoms.iter().copied().find(is_region)
 }
 
+/// A segment of a GiB or more that could not be registered for an endpoint (ENOMEM): `fi_mr_regattr() when binding segment [0x602000000, 0xecc000000) to
+/// EP 2`.
+fn segment<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    const LARGE: u64 = 1 << 30;
+    let hex = |text: &str| u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
+    let size = |text: &str| {
+        let (_, range) = text.split_once("segment [")?;
+        let (from, rest) = range.split_once(',')?;
+        let to = rest.split([')', ']']).next()?;
+        hex(to)?.checked_sub(hex(from)?)
+    };
+    let is_one = |symptom: &&Symptom| {
+        symptom.kind == SymptomKind::RegMrNoMemory
+            && size(&symptom.text.to_ascii_lowercase()).is_some_and(|size| size >= LARGE)
+    };
+    case.symptoms.iter().copied().find(is_one)
+}
+
 /// The region is larger than the adapter supports, or it has no room for another one.
 const OF_REGIONS: [Errno; 2] = [Errno::ERANGE, Errno::EIO];
 
@@ -261,12 +285,23 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
             .iter()
             .filter_map(|runtime| runtime.memlock.known())
             .collect();
-        if !limits.is_empty() && limits.iter().all(|limit| is_free(limit.soft)) {
+        // A limit that is too low fails the endpoints of libfabric's provider before its regions.
+        let of_provider = symptom.text.to_ascii_lowercase().contains(":efa:mr:");
+        if (!limits.is_empty() || of_provider) && limits.iter().all(|limit| is_free(limit.soft)) {
             scales.fits(&symptom.source, &symptom.text);
         }
         scales.next_step = Some(
             "Check ulimit -l where the job runs: it must be unlimited. If it is, the EFA has no room for as many pages: use huge pages for the buffers (sysctl \
             vm.nr_hugepages=N, FI_EFA_USE_HUGE_PAGE=1 for those of libfabric), or register less at once. Each huge page of 2 MiB takes the place of 512 others."
+                .into(),
+        );
+        return;
+    }
+    if let Some(symptom) = segment(case) {
+        scales.fits(&symptom.source, &symptom.text);
+        scales.next_step = Some(
+            "Register less at once: the endpoint was there, so what has no room is the adapter, or the GPU for its mapping. Make the segment or pool that the line names smaller \
+            (Legion and Realm: -ll:fsize, -ll:rsize; GASNet: GASNET_MAX_SEGSIZE), or use huge pages. Compare with ulimit -l where the job runs, which must be unlimited."
                 .into(),
         );
         return;

@@ -5,7 +5,7 @@ use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, network::layers};
 use crate::{
-    log::{names_no_address, of_bridge},
+    log::{LINK_LOCAL, names_no_address, of_bridge},
     symptom::{Software, Symptom, SymptomKind},
 };
 
@@ -48,16 +48,33 @@ fn without_ipoib<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
 
 /// Weighs a peer with the address of a bridge that each host has. Returns whether there is one.
 fn to_bridge(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let listed = |lower: &str| {
+        let mut local = case.log?.local_interfaces.iter();
+        let (address, name) = local.find(|(address, _)| lower.contains(&format!("connect to {address}<")))?;
+        Some((address.clone(), name.clone()))
+    };
     let found = case.seen(&[SymptomKind::AddressUnresolved]).find_map(|symptom| {
-        let (address, bridge) = of_bridge(&symptom.text.to_ascii_lowercase())?;
-        Some((symptom, address, bridge))
+        let lower = symptom.text.to_ascii_lowercase();
+        let by_address =
+            || of_bridge(&lower).map(|(address, bridge)| (address.to_owned(), bridge.to_owned()));
+        let (address, interface) = listed(&lower).or_else(by_address)?;
+        Some((symptom, address, interface))
     });
-    let Some((symptom, address, bridge)) = found else {
+    let Some((symptom, address, interface)) = found else {
         return false;
     };
+    let leads = if interface == LINK_LOCAL {
+        format!(
+            "{address} is a link-local address, which each host can have for its own services and which no other host reaches."
+        )
+    } else {
+        format!(
+            "{address} is the address of {interface}, which connects containers or virtual machines within each host, so a connection to it leads back to the \
+            host itself."
+        )
+    };
     scales.insisted_step = Some(format!(
-        "{address} is the address of {bridge} on each host that has this bridge, so a connection to it leads back to the host itself. Let the program use only the interfaces \
-        that connect the nodes (ip -brief address): UCX_NET_DEVICES=mlx5_0:1 or an interface such as ib0, NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, with Open MPI \
+        "{leads} Let the program use only the interfaces that connect the nodes (ip -brief address): UCX_NET_DEVICES=mlx5_0:1 or an interface such as ib0, NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, with Open MPI \
         --mca btl_tcp_if_include and oob_tcp_if_include."
     ));
     scales.shows(&symptom.source, format!("{address} as the address of a peer"));

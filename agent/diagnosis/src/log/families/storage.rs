@@ -136,6 +136,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["nvme nvme", "starting error recovery"], K::Unrecognised),
     (&["nvmet: ctrl", "fatal error occurred"], K::Unrecognised),
     (&["cq transport error"], K::PeerClosed),
+    // SPDK, after any error of a completion.
+    (&["cq error, abort requests after"], K::JobFailed),
     // The client of VMware's ESXi.
     (&["nvmerdma:", "queue not connected"], K::PeerClosed),
     (&["device fatal event"], K::DeviceFatal),

@@ -15,8 +15,15 @@ use super::{
 fn is_message_after_hash(trimmed: &str) -> bool {
     trimmed.strip_prefix("# ").is_some_and(|rest| {
         let end = rest.find("(): ").unwrap_or_default();
-        rest.starts_with('[') || end > 0 && rest.bytes().take(end).all(is_word)
+        rest.starts_with('[') || end > 0 && rest.bytes().take(end).all(is_word) || is_labelled_code(rest)
     })
+}
+
+/// Whether a text has a component and a code, which no comment has: `RDMA: … error status: retry exceeded[0xc], opcode : 0x0` of Valkey.
+fn is_labelled_code(text: &str) -> bool {
+    let is_name = |name: &str| !name.is_empty() && name.bytes().all(is_word);
+    let labelled = text.split_once(": ").is_some_and(|(name, _)| is_name(name));
+    labelled && text.contains("[0x")
 }
 
 /// Whether the line is a comment, a command, a part of a patch or source code, whatever level it quotes.

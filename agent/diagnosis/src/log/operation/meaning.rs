@@ -40,6 +40,8 @@ impl Operation {
             (Self::GpuDoorbell, _) => K::GpuDoorbellFailed,
             (Self::Create, None) => K::CreateUnexplained,
             (Self::Create, Some(Errno::ENOMEM | Errno::ENOSPC)) => K::CreateFailed,
+            // The adapter did not answer the command of its driver in time.
+            (Self::Create, Some(Errno::ETIMEDOUT | Errno::ETIME)) => K::DeviceStalled,
             (Self::Create, _) if denied => K::NotPermitted,
             (Self::Create, _) => K::CreateRefused,
             (Self::Connect, None) => K::ConnectFailed,

@@ -10,13 +10,13 @@ use crate::{
         entity::{is_rdma_name, named},
         errors::errno,
         events::{Event, event, is_of_efa, is_of_spdk},
-        fabric, families, foreign,
+        fabric, families, foreign, given_up,
         grade::{Grade, Level},
         grammar, install,
         kernel::is_of_kernel,
         line::{Lower, excerpt, host},
         loader,
-        needless::{has_substitute, is_needless},
+        needless::{goes_on, has_substitute, is_needless},
         operation::{Operation, operation, special},
         status::{names_status, status},
     },
@@ -157,6 +157,11 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     if let Some(status) = *completed {
         return Some(Reading::of(SymptomKind::Completion(status), place(lower)));
     }
+    // Some programs report at the level of information that they gave up a peer.
+    let traces = || informs && ["debug", "trace"].iter().any(|level| lower.contains(level));
+    if let Some(kind) = given_up::find(lower).filter(|_| row.is_none() && number.is_none() && !traces()) {
+        return Some(Reading::of(kind, 0));
+    }
     // Open MPI names what failed in a list: `Function:    ibv_create_cq()`; the error follows in the next line.
     let is_named = || lower.trim_start().starts_with("function:") && lower.trim_end().ends_with("()");
     if !(grade.is_failure() || is_named()) {
@@ -183,7 +188,10 @@ fn is_replaced(lower: &str, grade: Grade, row: Option<(SymptomKind, usize)>) -> 
     let is_slower = || {
         row.is_some_and(|(kind, _)| matches!(kind, SymptomKind::SocketFallback | SymptomKind::GdrDisabled))
     };
-    grade.level == Some(Level::Warning) && has_substitute(lower) && !is_slower()
+    // An error at its own level may end the program nevertheless.
+    let is_mild = grade.level == Some(Level::Warning) && has_substitute(lower)
+        || grade.level != Some(Level::Error) && goes_on(lower);
+    is_mild && !is_slower()
 }
 
 /// What a failure of a transport over TCP shows.
@@ -217,6 +225,10 @@ fn failed_call(lower: &str, operation: Operation, at: usize, number: Option<Errn
         || lower.contains("warn call to ibv_");
     if kind == SymptomKind::CreateUnexplained && plain {
         kind = SymptomKind::CreateFailed;
+    }
+    // The library failed before it asked the driver, which it does not fit: `error obtaining device attributes for mlx4_0 errno says Success`.
+    if kind == SymptomKind::OpenFailed && number.is_none() && lower.contains("errno says success") {
+        return Some(Reading::of(SymptomKind::VersionMismatch, at));
     }
     // The driver does not know what the program asks for: `Unsupported comp_mask for create_cq`.
     let is_unknown = ["unsupported", "not supported"]

@@ -1,0 +1,181 @@
+//! Interfaces that lead to no other host, which a library took for its connections: bridges and pairs for containers and virtual machines, and
+//! those with a link-local address.
+//!
+//! NCCL lists what it uses: `NET/Socket : Using [0]eth0:10.1.0.4<0> [1]veth2ea2288:10.4.0.1<0>`. The other ranks then cannot connect to that address.
+
+use std::collections::BTreeMap;
+
+use super::{Log, foreign::of_bridge, line::Lower, recognise::failure};
+use crate::symptom::{Grade, SymptomKind as K};
+
+/// Most interfaces that are kept.
+const MOST: usize = 16;
+
+/// How the names of such interfaces begin, in lower case.
+const LOCAL: [&str; 15] = [
+    "docker",
+    "virbr",
+    "br-",
+    "veth",
+    "cni",
+    "cali",
+    "lxc",
+    "lxdbr",
+    "podman",
+    "flannel",
+    "tunl",
+    "kube-",
+    "nodelocaldns",
+    "pod-id-link",
+    "vnet",
+];
+/// What programs say of a connection that is not made.
+const COMPLAINTS: [&str; 7] = [
+    "refused",
+    "timed out",
+    "timeout",
+    "no route",
+    "unreachable",
+    "failed",
+    "retrying",
+];
+
+/// The interfaces that lead nowhere by their addresses, and the first complaint about a connection to one.
+#[derive(Debug, Default)]
+pub(super) struct Interfaces {
+    local: BTreeMap<String, String>,
+    complaints: Vec<(String, u64)>,
+}
+
+/// Whether an interface leads to no other host by its name.
+fn is_local(name: &str) -> bool {
+    LOCAL.iter().any(|beginning| name.starts_with(beginning))
+}
+
+/// The interfaces and addresses that a line in lower case lists: `[0]eth0:10.1.0.4<0>`, `using interface virbr0:192.168.122.1<0>`, `found active
+/// interface docker0 with ip 172.17.0.1`.
+fn listed(lower: &str) -> impl Iterator<Item = (&str, &str)> {
+    let of_nccl = lower.split(' ').filter_map(|word| {
+        let word = word.rsplit_once(']').map_or(word, |(_, rest)| rest);
+        let (name, rest) = word.split_once(':')?;
+        let (address, _) = rest.rsplit_once('<')?;
+        Some((name, address.split('%').next()?))
+    });
+    let in_words = lower.split_once("interface ").and_then(|(_, rest)| {
+        let (name, rest) = rest.split_once(" with ip ")?;
+        Some((name, rest.split([' ', ',']).next()?))
+    });
+    of_nccl.chain(in_words)
+}
+
+/// The address to which a line in lower case reports no connection.
+fn complained(lower: &str) -> Option<&str> {
+    let (_, rest) = lower.split_once("connect to ")?;
+    let address = rest.split(['<', ' ', ',', ')']).next()?;
+    COMPLAINTS
+        .iter()
+        .any(|words| rest.contains(words))
+        .then_some(address)
+}
+
+impl Interfaces {
+    /// Adds a line.
+    pub(super) fn add(&mut self, line: &Lower<'_>, number: u64) {
+        let lower = line.lower.as_str();
+        if lower.contains("using ") || lower.contains("interface ") {
+            for (name, address) in listed(lower).filter(|(name, _)| is_local(name)) {
+                if self.local.len() < MOST {
+                    self.local.insert(address.to_owned(), name.to_owned());
+                }
+            }
+        }
+        if self.complaints.len() < MOST && complained(lower).is_some() && !line.grade().quoted {
+            self.complaints.push((line.text.to_owned(), number));
+        }
+    }
+
+    /// Reports the first connection to such an address that failed, if the job failed as well.
+    pub(super) fn settle(self, log: &mut Log) {
+        let leads_nowhere = |text: &str| {
+            let lower = text.to_ascii_lowercase();
+            of_bridge(&lower).is_some()
+                || complained(&lower).is_some_and(|address| self.local.contains_key(address))
+        };
+        let found = self.complaints.iter().find(|(text, _)| leads_nowhere(text));
+        if let Some((text, number)) = found
+            && log.symptoms.iter().any(|symptom| symptom.grade > Grade::Note)
+        {
+            log.symptoms.retain(|symptom| symptom.line != Some(*number));
+            log.symptoms
+                .push(failure(&Lower::of(text), K::AddressUnresolved, *number));
+        }
+        log.local_interfaces = self.local;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::LogReader;
+
+    #[test]
+    fn a_connection_over_an_interface_that_leads_nowhere_is_told_from_others() {
+        const FAILED: &str = "RuntimeError: NCCL error: remote process exited or there was a network error\n";
+        let using = |name: &str, address: &str| {
+            format!("n:1:2 [0] NCCL INFO NET/Socket : Using [0]eth0:10.1.0.4<0> [1]{name}:{address}<0>\n")
+        };
+        let refused = |address: &str| {
+            format!(
+                "socketPollConnect: connect to {address}<50012> returned Connection refused, retrying (13/34)\n"
+            )
+        };
+        for (log, expected) in [
+            (
+                format!(
+                    "{}{}{FAILED}",
+                    using("pod-id-link0", "169.254.170.23"),
+                    refused("169.254.170.23")
+                ),
+                true,
+            ),
+            (format!("{}{FAILED}", refused("169.254.170.23")), true),
+            (
+                format!(
+                    "{}{}{FAILED}",
+                    using("br-4e5f60905511", "172.18.0.1"),
+                    refused("172.18.0.1")
+                ),
+                true,
+            ),
+            (
+                format!(
+                    "{}{}{FAILED}",
+                    using("br-4e5f60905511", "172.18.0.1"),
+                    refused("10.1.0.5")
+                ),
+                false,
+            ),
+            // The attempts that follow succeed.
+            (
+                format!("{}{}", using("veth2ea2288", "10.4.0.1"), refused("10.4.0.1")),
+                false,
+            ),
+            (
+                format!(
+                    "{}{}{FAILED}",
+                    using("enp73s0", "172.18.0.1"),
+                    refused("172.18.0.1")
+                ),
+                false,
+            ),
+        ] {
+            let mut reader = LogReader::default();
+            reader.feed(log.as_bytes());
+            let symptoms = reader.finish().symptoms;
+            let found = symptoms
+                .iter()
+                .any(|symptom| symptom.kind == K::AddressUnresolved);
+            assert_eq!(found, expected, "{log}: {symptoms:?}");
+        }
+    }
+}
