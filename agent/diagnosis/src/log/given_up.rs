@@ -82,7 +82,7 @@ pub(super) fn gives_up(lower: &str) -> bool {
     has(&ACTS) && has(&REASONS) && !has(&OTHERWISE) && ends(lower).next().is_some()
 }
 
-/// Whether a line in lower case names an end of a connection as a word of its own.
+/// The ends of connections that a line in lower case names as separate words, and what follows each.
 fn ends(lower: &str) -> impl Iterator<Item = (&'static str, &str)> {
     ENDS.iter().flat_map(move |end| {
         lower.match_indices(end).filter_map(move |(at, _)| {
@@ -108,7 +108,7 @@ fn named_ends(lower: &str) -> impl Iterator<Item = (&'static str, &str)> {
     })
 }
 
-/// What a line in lower case shows that names RDMA itself, and where.
+/// What a line in lower case shows that names RDMA itself.
 pub(super) fn find(lower: &str) -> Option<K> {
     gives_up(lower).then_some(K::PeerUnreachable)
 }
