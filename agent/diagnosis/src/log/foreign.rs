@@ -205,14 +205,14 @@ pub(crate) const LINK_LOCAL: &str = "link-local";
 /// The address in a line in lower case that a bridge for containers or virtual machines has on every host by default, or that is link-local, and
 /// what has it.
 pub(crate) fn of_bridge(lower: &str) -> Option<(&str, &'static str)> {
-    if let Some(address) = link_local(lower) {
-        return Some((address, LINK_LOCAL));
-    }
     const BRIDGES: [(&str, &str); 3] = [
         ("172.17.0.1", "docker0"),
         ("192.168.122.1", "virbr0"),
         ("10.88.0.1", "podman0"),
     ];
+    if let Some(address) = link_local(lower) {
+        return Some((address, LINK_LOCAL));
+    }
     BRIDGES.into_iter().find(|(address, _)| {
         lower.match_indices(address).any(|(at, _)| {
             let is_inside =

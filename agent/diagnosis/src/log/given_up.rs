@@ -109,8 +109,10 @@ fn named_ends(lower: &str) -> impl Iterator<Item = (&'static str, &str)> {
 }
 
 /// What a line in lower case shows that names RDMA itself.
-pub(super) fn find(lower: &str) -> Option<K> {
-    gives_up(lower).then_some(K::PeerUnreachable)
+/// Some programs report at the level of information that they gave up a peer.
+pub(super) fn find(lower: &str, informs: bool) -> Option<K> {
+    let traces = || informs && ["debug", "trace"].iter().any(|level| lower.contains(level));
+    (gives_up(lower) && !traces()).then_some(K::PeerUnreachable)
 }
 
 /// The peers that a program gave up, and those that it reaches over RDMA.

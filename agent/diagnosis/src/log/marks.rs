@@ -398,8 +398,7 @@ impl Marks {
                 Some((_, Mark::Slurm)) => self.slurm = true,
                 Some((_, Mark::Prompt)) => self.login |= runs_tool(lower, found.start, found.end),
                 Some((_, Mark::GpuDirect)) => self.gpu_direct = true,
-                Some((_, Mark::HostMemory)) if found.begins(lower) => self.host_memory = true,
-                Some((_, Mark::HostMemory)) => {}
+                Some((_, Mark::HostMemory)) => self.host_memory |= found.begins(lower),
                 Some((_, Mark::Slingshot)) => self.slingshot = true,
                 Some((_, Mark::Given)) => self.given |= starts_container(lower),
                 Some((_, Mark::Ofed)) => self.ofed = true,

@@ -92,7 +92,7 @@ fn is_rdma_itself(rest: &str) -> bool {
         .filter(|word| !word.is_empty());
     let last = words
         .filter(|word| !matches!(*word, "support" | "it" | "transport" | "network" | "devices"))
-        .last();
+        .next_back();
     last.is_none_or(|word| NAMES.contains(&word))
 }
 

@@ -282,12 +282,7 @@ impl Recogniser {
         self.cluster.add(&line.lower);
         self.ranks.add(text, &line.lower);
         self.mixed |= settings::mixes_layers(&line.lower);
-        self.given_up.add(&line, number);
-        if line.lower.contains("upgrade to later fw") {
-            self.asks_firmware
-                .get_or_insert_with(|| (text.to_owned(), number));
-        }
-        self.interfaces.add(&line, number);
+        self.note(&line, number);
         self.target.add(&line.lower);
         if self.target.is_of_tcp(&line.lower) || has_ample_memlock(&line.lower) {
             return None;
@@ -358,6 +353,16 @@ impl Recogniser {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),
         })
+    }
+
+    /// Notes what matters only with other lines.
+    fn note(&mut self, line: &Lower<'_>, number: u64) {
+        self.given_up.add(line, number);
+        if line.lower.contains("upgrade to later fw") {
+            self.asks_firmware
+                .get_or_insert_with(|| (line.text.to_owned(), number));
+        }
+        self.interfaces.add(line, number);
     }
 
     /// What a line shows of the settings. Those besides it are kept.

@@ -46,6 +46,10 @@ pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
 
 /// A report whose call trace is not read yet.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what its lines show, each independent of the others"
+)]
 pub(super) struct Report {
     pub(super) kind: K,
     pub(super) line: u64,
@@ -250,11 +254,11 @@ fn is_task_of_user(line: &str) -> bool {
         return false;
     };
     let task = task.to_ascii_lowercase();
-    let is_one = |name: &&str| {
-        task.strip_prefix(*name)
+    let is_one = |name: &str| {
+        task.strip_prefix(name)
             .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
     };
-    USERS.iter().any(|name| is_one(&name))
+    USERS.iter().any(|name| is_one(name))
 }
 
 /// Whether a line lists the modules that are loaded, and a user of RDMA is among them.

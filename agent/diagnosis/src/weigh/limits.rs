@@ -57,15 +57,7 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if case.symptoms.iter().any(|symptom| is_of_machine(symptom)) {
         scales.next_step = Some(OF_MACHINE.to_owned());
     }
-    if let Some(symptom) = segment(case) {
-        scales.doubts(
-            &symptom.source,
-            "the endpoint was created, which a low memlock limit prevents",
-        );
-    }
-    if let Some(symptom) = efa_queue(case) {
-        scales.doubts(&symptom.source, "EFA needs little locked memory for a queue pair");
-    }
+    endpoint_made(case, scales);
     let named = case
         .symptoms
         .iter()
@@ -151,6 +143,17 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     }
     if of_pods.is_empty() && !probed {
         scales.unseen("memlock limit of the job (ulimit -l where it runs)");
+    }
+}
+
+/// Weighs what was created before memory was short.
+fn endpoint_made(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = segment(case) {
+        let text = "the endpoint was created, which a low memlock limit prevents";
+        scales.doubts(&symptom.source, text);
+    }
+    if let Some(symptom) = efa_queue(case) {
+        scales.doubts(&symptom.source, "EFA needs little locked memory for a queue pair");
     }
 }
 

@@ -157,9 +157,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     if let Some(status) = *completed {
         return Some(Reading::of(SymptomKind::Completion(status), place(lower)));
     }
-    // Some programs report at the level of information that they gave up a peer.
-    let traces = || informs && ["debug", "trace"].iter().any(|level| lower.contains(level));
-    if let Some(kind) = given_up::find(lower).filter(|_| row.is_none() && number.is_none() && !traces()) {
+    if let Some(kind) = given_up::find(lower, informs).filter(|_| row.is_none() && number.is_none()) {
         return Some(Reading::of(kind, 0));
     }
     // Open MPI names what failed in a list: `Function:    ibv_create_cq()`; the error follows in the next line.
