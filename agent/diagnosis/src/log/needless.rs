@@ -87,12 +87,10 @@ fn is_rdma_itself(rest: &str) -> bool {
         "ibgda",
     ];
     let rest = rest.split(['.', ',', ';', '(']).next().unwrap_or_default();
-    let words = rest
+    let mut words = rest
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty());
-    let last = words
-        .filter(|word| !matches!(*word, "support" | "it" | "transport" | "network" | "devices"))
-        .next_back();
+    let last = words.rfind(|word| !matches!(*word, "support" | "it" | "transport" | "network" | "devices"));
     last.is_none_or(|word| NAMES.contains(&word))
 }
 

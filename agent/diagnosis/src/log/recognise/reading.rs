@@ -154,15 +154,11 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         }
         _ => {}
     }
-    if let Some(status) = *completed {
-        return Some(Reading::of(SymptomKind::Completion(status), place(lower)));
+    let gone = || given_up::find(lower, informs).filter(|_| row.is_none() && number.is_none());
+    if let Some(kind) = completed.map(SymptomKind::Completion).or_else(gone) {
+        return Some(Reading::of(kind, place(lower)));
     }
-    if let Some(kind) = given_up::find(lower, informs).filter(|_| row.is_none() && number.is_none()) {
-        return Some(Reading::of(kind, 0));
-    }
-    // Open MPI names what failed in a list: `Function:    ibv_create_cq()`; the error follows in the next line.
-    let is_named = || lower.trim_start().starts_with("function:") && lower.trim_end().ends_with("()");
-    if !(grade.is_failure() || is_named()) {
+    if !(grade.is_failure() || names_call(lower)) {
         return None;
     }
     if let Some(kind) = driver::unserved(line, of_driver).or_else(|| grammar::of_others(lower)) {
@@ -179,6 +175,11 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         _ if number == Some(Errno::ENFILE) && is_of_kernel(line.text) => unknown(lower, None),
         _ => unknown(lower, number),
     }
+}
+
+/// Whether Open MPI names what failed in a list, and the error in the next line: `Function:    ibv_create_cq()`.
+fn names_call(lower: &str) -> bool {
+    lower.trim_start().starts_with("function:") && lower.trim_end().ends_with("()")
 }
 
 /// Whether a program warns of something that it does in another way. A row of the vocabulary may show that it goes on without RDMA, or with copies.
