@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["requested ofi provider"], K::BackendMissing),
     // The kernel's clients and targets of storage, and programs in user space.
     (&["nvme", "keep-alive"], K::PeerUnreachable),
-    (&["iser", "login"], K::CmFailed),
+    (&["iser", " login "], K::CmFailed),
     (&["ibvsocket", "connect"], K::CmFailed),
     (&["listening on the", "rdma"], K::CmUnavailable),
     (&["rdmastack", "no "], K::NoDevice),

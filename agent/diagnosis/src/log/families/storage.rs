@@ -194,8 +194,6 @@ pub(super) const ROWS: &[Row] = &[
     (&["failed to bind", "to device"], K::AddressUnresolved),
     // The adapter does not take pieces of memory with gaps between them as one region.
     (&["kiblnd", "failed to map mr"], K::RegMrFailed),
-    // What fails while it starts; its other file is about connections.
-    (&["o2iblnd.c:", "failed"], K::OpenFailed),
     (&["kiblnd", "can't query ipoib interface"], K::AddressUnresolved),
     (&["kiblnd", "not bound to a device"], K::AddressUnresolved),
     (&["nvme_keep_alive_end_io"], K::PeerUnreachable),

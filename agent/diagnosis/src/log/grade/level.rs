@@ -51,6 +51,8 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
             // NCCL has no other level for what goes wrong.
             "WARN" if head[..place].ends_with("NCCL WARN ") => Some(Level::Error),
             "Fatal" if after == Some(':') => Some(Level::Error),
+            // The console of Lustre names no level but in this word. Its other networks are not of RDMA.
+            "LNetError" if after == Some(':') && head.contains("o2iblnd") => Some(Level::Error),
             // An event of Kubernetes has two types, and what fails is of this one.
             "Warning" if is_failed_event(&head[place..]) => Some(Level::Error),
             "WARN" | "WARNING" | "Warning" => Some(Level::Warning),
