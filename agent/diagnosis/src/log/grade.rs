@@ -5,6 +5,7 @@
 
 mod code;
 mod level;
+pub(super) mod provider;
 mod quoted;
 mod words;
 
@@ -56,7 +57,8 @@ impl Grade {
             .or_else(|| code::labelled(lower))
             .or_else(|| code::minus_one(lower))
             .or_else(|| code::symbol(line))
-            .or_else(|| code::returned(lower));
+            .or_else(|| code::returned(lower))
+            .or_else(|| provider::refusal(lower));
         let harmless = is_harmless(lower);
         Self {
             about_rdma: is_about_rdma(lower),

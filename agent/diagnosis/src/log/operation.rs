@@ -9,9 +9,12 @@ mod vendor;
 use std::sync::LazyLock;
 
 pub(crate) use self::meaning::failed_operations;
-use self::place::{is_longer, is_place, is_source};
+use self::place::{is_longer, is_place, is_source, names_argument};
 pub(super) use self::{object::creates_handle, vendor::special};
-use super::phrases::{Occurrence, Phrases};
+use super::{
+    grade::provider::refusal,
+    phrases::{Occurrence, Phrases},
+};
 
 /// What a program tried to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub(super) enum Operation {
     Query,
     /// Query a GID.
     Gid,
+    /// Find a partition key.
+    Pkey,
     /// Map the adapter's doorbells or queues into a GPU.
     GpuDoorbell,
     /// Any other call of libibverbs.
@@ -269,6 +274,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("creating new endpoint", Create),
         // rdma_cm.
         ("rdma_create_event_channel", CmOpen),
+        ("rdma_create_id", CmOpen),
         ("event channel failed", CmOpen),
         ("infiniband/rdma_cm", CmOpen),
         ("rdma_resolve_addr", CmAddress),
@@ -354,6 +360,10 @@ static OPERATIONS: LazyLock<Phrases> =
 
 /// The operation in a line in lower case, and where its name begins.
 pub(super) fn operation(lower: &str) -> Option<(Operation, usize)> {
+    // The name of the function in which a provider refused its caller is not what failed.
+    if refusal(lower).is_some() {
+        return None;
+    }
     let is_name = |found: &Occurrence| {
         // `hibv_` is not a call.
         let is_prefix = PHRASES
@@ -392,6 +402,7 @@ pub(super) fn operation(lower: &str) -> Option<(Operation, usize)> {
         .find(lower)
         .filter(is_name)
         .min_by_key(|found| (is_place(lower, *found), found.index, found.start));
+    let found = found.filter(|found| !(is_place(lower, *found) && names_argument(lower, found.end)));
     let named = found.and_then(|found| {
         let is_undone = undo::is_undone(lower, found.start, found.end);
         let operation = PHRASES.get(found.index)?.1;

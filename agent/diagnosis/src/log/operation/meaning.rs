@@ -47,7 +47,7 @@ impl Operation {
             (Self::Connect, None) => K::ConnectFailed,
             (Self::Connect, Some(errno)) => K::of_connect(errno),
             // This end has no memory for the connection.
-            (Self::CmConnect, Some(Errno::ENOMEM)) => K::NoMemory,
+            (Self::CmOpen | Self::CmAddress | Self::CmConnect, Some(Errno::ENOMEM)) => K::NoMemory,
             // The peer rejects a service ID for which nothing listens.
             (Self::CmConnect, Some(Errno::ECONNREFUSED)) => K::NoListener,
             (Self::CmConnect, errno) => match errno.map(K::of_connect) {
@@ -75,6 +75,7 @@ impl Operation {
             (Self::CmAddress, _) => K::AddressUnresolved,
             (Self::CmRoute, _) => K::RouteUnresolved,
             (Self::Gid, _) => K::NoGid,
+            (Self::Pkey, _) => K::PkeyMissing,
             (Self::Post, Some(Errno::EINVAL | Errno::EFAULT | Errno::EOPNOTSUPP)) => K::PostRefused,
             (Self::Call | Self::Post, Some(errno)) => K::of_call(errno),
         })

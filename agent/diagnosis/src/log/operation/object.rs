@@ -111,11 +111,22 @@ fn words(lower: &str) -> Vec<(&str, usize)> {
 
 /// The object that begins the words, and how many of them name it.
 fn object(words: &[(&str, usize)]) -> Option<(Object, usize)> {
-    OBJECTS.iter().find_map(|(object, name)| {
-        let is_one =
-            words.len() >= name.len() && name.iter().zip(words).all(|(part, (word, _))| part == word);
-        is_one.then_some((*object, name.len()))
-    })
+    OBJECTS
+        .iter()
+        .find_map(|(object, name)| {
+            let is_one =
+                words.len() >= name.len() && name.iter().zip(words).all(|(part, (word, _))| part == word);
+            is_one.then_some((*object, name.len()))
+        })
+        .or_else(|| Some((directed(words.first()?.0)?, 1)))
+}
+
+/// The object in a word that joins its name with a direction: `sendcq`, `recvmr`.
+fn directed(word: &str) -> Option<Object> {
+    let name = word.strip_prefix("send").or_else(|| word.strip_prefix("recv"))?;
+    OBJECTS
+        .iter()
+        .find_map(|(object, words)| (*words == [name]).then_some(*object))
 }
 
 /// The object in a word that joins its name with others.
@@ -168,10 +179,13 @@ fn meaning(verb: Verb, object: Object) -> Option<Operation> {
             Operation::Register
         }
         (Verb::Open | Verb::Create, Object::Device) => Operation::Open,
-        (Verb::Create | Verb::Open, Object::EventChannel) => Operation::CmOpen,
+        (Verb::Create | Verb::Open, Object::EventChannel) | (Verb::Create, Object::Address) => {
+            Operation::CmOpen
+        }
         (Verb::Resolve, Object::Address) => Operation::CmAddress,
         (Verb::Post, Object::Request) => Operation::Post,
         (Verb::Query, Object::Gid) => Operation::Gid,
+        (Verb::Query, Object::Pkey) => Operation::Pkey,
         (
             Verb::Remove,
             Object::Queue

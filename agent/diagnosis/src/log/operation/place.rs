@@ -54,3 +54,49 @@ pub(super) fn is_place(lower: &str, found: Occurrence) -> bool {
     };
     has_line || is_file || follows_line()
 }
+
+/// Whether the message behind the name of a function says only that one of its arguments is not valid, which neither the adapter nor a limit of
+/// the host refused: `efa_mr_regattr_validate():93<warn> Unsupported flag type`.
+pub(super) fn names_argument(lower: &str, end: usize) -> bool {
+    const ARGUMENTS: [&str; 8] = [
+        "flag",
+        "type",
+        "attr",
+        "count",
+        "size",
+        "parameter",
+        "argument",
+        "pointer",
+    ];
+    const REFUSALS: [&str; 6] = [
+        "invalid",
+        "unsupported",
+        "not supported",
+        "bad ",
+        "unknown",
+        "mismatch",
+    ];
+    let rest = &lower[end..];
+    let rest = rest.split_once(['>', ' ']).map_or(rest, |(_, message)| message);
+    let has = |words: &[&str]| words.iter().any(|word| rest.contains(word));
+    let is_of_signal = rest.contains("handler for sig");
+    is_of_signal || has(&REFUSALS) && has(&ARGUMENTS) && !has(&["invalid argument", "errno", "error"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operation;
+
+    #[test]
+    fn a_function_that_refuses_its_arguments_names_no_operation() {
+        for line in [
+            "libfabric:812:1764::efa:mr:efa_mr_regattr_validate():93<warn> unsupported flag type. requested[0x2a0] supported[0x1f]",
+            "libfabric:812:1764::core:mr:ofi_ep_bind_valid():259<warn> invalid cq flags",
+            "libfabric:812:1764::cxi:av:cxip_av_insert_auth_key_validate_args():543<warn> bad auth_key_size",
+        ] {
+            assert_eq!(operation(line).map(|(operation, _)| operation), None, "{line}");
+        }
+        let failed = "libfabric:812:1764::efa:mr:efa_mr_reg_impl():518<warn> unable to register mr of 4096 bytes: cannot allocate memory";
+        assert!(operation(failed).is_some());
+    }
+}

@@ -169,6 +169,8 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     }
     match *called {
         Some((Operation::Harmless, _)) => None,
+        // The kernel's own users of rdma_cm need no module beyond it.
+        Some((Operation::CmOpen, _)) if is_of_kernel(line.text) => unknown(lower, number),
         Some((operation, at)) if !of_driver => failed_call(lower, operation, at, number),
         Some((Operation::Create, at)) => not_created(line, at),
         // A name that another device has: the kernel opens no files for a process here.
@@ -317,7 +319,10 @@ pub(in crate::log) fn by_transition(kind: SymptomKind, transition: Option<Transi
         (SymptomKind::ConnectInvalid | SymptomKind::ConnectFailed, Some(Transition::Init)) => {
             SymptomKind::InitRefused
         }
-        (SymptomKind::ConnectInvalid, Some(Transition::Rts)) => SymptomKind::RtsRefused,
+        // The connection has its GID and its peer by then.
+        (SymptomKind::ConnectInvalid | SymptomKind::ConnectFailed, Some(Transition::Rts)) => {
+            SymptomKind::RtsRefused
+        }
         (kind, _) => kind,
     }
 }

@@ -30,6 +30,8 @@ pub(super) enum Object {
     EventChannel,
     Request,
     Gid,
+    /// The key of a partition.
+    Pkey,
     /// The way to a peer, of a queue pair that has no connection.
     AddressHandle,
 }
@@ -112,6 +114,8 @@ pub(super) const VERBS: &[(Verb, &[&str])] = &[
             "obtain",
             "retrieve",
             "determine",
+            "find",
+            "finding",
         ],
     ),
 ];
@@ -119,7 +123,7 @@ pub(super) const VERBS: &[(Verb, &[&str])] = &[
 /// The words of an object, in lower case. Longer ones come first.
 pub(super) const OBJECTS: &[(Object, &[&str])] = {
     use Object::{
-        Address, AddressHandle, Device, EventChannel, Gid, Memory, Queue, QueuePair, Region, Request,
+        Address, AddressHandle, Device, EventChannel, Gid, Memory, Pkey, Queue, QueuePair, Region, Request,
     };
     &[
         (EventChannel, &["rdma", "event", "channel"]),
@@ -166,6 +170,8 @@ pub(super) const OBJECTS: &[(Object, &[&str])] = {
         (Address, &["rdma", "addr"]),
         (Address, &["cm", "address"]),
         (Address, &["cm", "id"]),
+        (Address, &["cmid"]),
+        (Address, &["rdma", "id"]),
         (Request, &["work", "request"]),
         (Request, &["work", "requests"]),
         (Request, &["wr"]),
@@ -177,6 +183,8 @@ pub(super) const OBJECTS: &[(Object, &[&str])] = {
         (AddressHandle, &["ahs"]),
         (Gid, &["gid"]),
         (Gid, &["gids"]),
+        (Pkey, &["p", "key"]),
+        (Pkey, &["pkey"]),
     ]
 };
 
@@ -257,4 +265,11 @@ pub(super) const BETWEEN: &[&str] = &[
     "usable",
     "specified",
     "best",
+    "flush",
+    "bounce",
+    "staging",
+    "v1",
+    "v2",
+    "index",
+    "default",
 ];
