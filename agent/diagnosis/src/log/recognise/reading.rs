@@ -118,7 +118,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
             !informs || grade.failing && *status != WcStatus::WrFlushErr && names_status(lower)
         })
     });
-    let called = LazyCell::new(|| operation(lower));
+    let called = LazyCell::new(|| called_in(line));
     if let Some((kind, at)) = row
         .filter(|(_, at)| !informs || families::is_of_information(lower, *at))
         .filter(|(kind, _)| {
@@ -169,8 +169,6 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     }
     match *called {
         Some((Operation::Harmless, _)) => None,
-        // The kernel's own users of rdma_cm need no module beyond it.
-        Some((Operation::CmOpen, _)) if is_of_kernel(line.text) => unknown(lower, number),
         Some((operation, at)) if !of_driver => failed_call(lower, operation, at, number),
         Some((Operation::Create, at)) => not_created(line, at),
         // A name that another device has: the kernel opens no files for a process here.
@@ -182,6 +180,11 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
 /// Whether Open MPI names what failed in a list, and the error in the next line: `Function:    ibv_create_cq()`.
 fn names_call(lower: &str) -> bool {
     lower.trim_start().starts_with("function:") && lower.trim_end().ends_with("()")
+}
+
+/// The operation that a line names. The kernel's own users of `rdma_cm` open no device, and need no module beyond it.
+fn called_in(line: &Lower<'_>) -> Option<(Operation, usize)> {
+    operation(&line.lower).filter(|(called, _)| *called != Operation::CmOpen || !is_of_kernel(line.text))
 }
 
 /// Whether a program warns of something that it does in another way. A row of the vocabulary may show that it goes on without RDMA, or with copies.
