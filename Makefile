@@ -88,8 +88,8 @@ layout: export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)/layout
 layout: setup ## Record which functions an agent calls, to place them together; after large changes (x86-64)
 	CARGO_PROFILE_RELEASE_STRIP=none cargo build --release --locked --package rdma-health --package rdma-health-verbs
 	cargo build --release --locked --package rdma-health-tests --bin bench
-	$(CARGO_TARGET_DIR)/release/bench tree $(CARGO_TARGET_DIR)/tree
-	agent/rdma-health/layout/record $(CARGO_TARGET_DIR)/release/rdma-health $(CARGO_TARGET_DIR)/release/rdma-health-verbs $(CARGO_TARGET_DIR)/tree
+	$(CARGO_TARGET_DIR)/release/bench trees $(CARGO_TARGET_DIR)/trees
+	agent/rdma-health/layout/record $(CARGO_TARGET_DIR)/release/rdma-health $(CARGO_TARGET_DIR)/release/rdma-health-verbs $(CARGO_TARGET_DIR)/trees
 
 .PHONY: fixtures
 fixtures: setup ## Capture the fixtures of the virtual nodes again

@@ -50,11 +50,11 @@ pub(super) fn temporary(directory: &Path, mode: u32) -> anyhow::Result<NamedTemp
         Ok(found) if !found.is_dir() => anyhow::bail!("{} is not a directory", directory.display()),
         _ => {}
     }
-    let made = tempfile::Builder::new()
+    let created = tempfile::Builder::new()
         .prefix(".rdma-health-")
         .permissions(Permissions::from_mode(mode))
         .tempfile_in(directory);
-    Ok(made.map_err(plain)?)
+    Ok(created.map_err(plain)?)
 }
 
 fn write(file: &Path, bytes: &[u8], mode: u32, force: bool) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! CPU per scrape and resident memory, compared with the Prometheus node exporter, on one tree.
+//! CPU per scrape and resident memory, compared with the Prometheus node exporter, on one tree that both read.
 //!
 //! The floor is what the kernel takes to read the same files again: one `pread` for each, of files that stay open, by a loop that
 //! does nothing else and pauses as long. It depends on the processor, above all on how fast it reads what left its caches.
@@ -159,7 +159,7 @@ fn floor() -> Result<f64> {
     Ok(spent.as_secs_f64() * 1e3 / f64::from(SCRAPES / 2))
 }
 
-fn agent(tree: &Path, more: &[&str]) -> Result<Server> {
+pub(crate) fn agent(tree: &Path, more: &[&str]) -> Result<Server> {
     let (address, mut command) = (free_address()?, server::agent(&built("rdma-health")?));
     command.args(["--no-probe", "--listen", &address.to_string(), "--root"]);
     command.arg(tree).args(more).stderr(Stdio::null());
