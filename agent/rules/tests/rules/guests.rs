@@ -34,13 +34,14 @@ fn what_only_the_host_sees_or_sets_is_not_judged_in_a_guest() {
     };
     let read_request = |tree: &mut Tree| configure(tree, NIC, DEVICE_CONTROL + 1, &[1 << 4]);
     let redirection = |tree: &mut Tree| configure(tree, PORT_ABOVE_NIC, ACS_CONTROL, &[0x1d, 0x00]);
-    let changes: [(&str, &dyn Fn(&mut Tree)); 3] = [
-        ("gpu-aperture-small", &small_range),
-        ("pci-max-read-request", &read_request),
-        ("acs-redirect", &redirection),
-    ];
-    for (rule, change) in changes {
-        let [host, guest] = on_both(rule, change);
+    for (rule, [host, guest]) in [
+        ("gpu-aperture-small", on_both("gpu-aperture-small", small_range)),
+        (
+            "pci-max-read-request",
+            on_both("pci-max-read-request", &read_request),
+        ),
+        ("acs-redirect", on_both("acs-redirect", redirection)),
+    ] {
         assert_eq!(
             (severities(&host), severities(&guest)),
             (vec!["warning"], vec![]),

@@ -7,7 +7,7 @@ fn the_ports_of_gaudi_need_no_gid_of_roce_v2() {
     let with = |driver: &str| {
         let mut node = node("h100-connectx7", |_| {});
         with_hca(&mut node, "mlx5_6", |hca| {
-            hca.driver = Fact::Known(driver.to_owned())
+            hca.driver = Fact::Known(driver.to_owned());
         });
         with_port(&mut node, "mlx5_6", |port| {
             if let Fact::Known(gids) = &mut port.gids {
@@ -28,15 +28,17 @@ fn a_node_with_gaudi_only_needs_no_rdma_cm() {
                 panic!("no list of modules")
             };
             let text = String::from_utf8(content.clone()).unwrap();
-            let kept = text.lines().filter(|line| !line.starts_with("rdma_ucm "));
-            let kept: String = kept.map(|line| format!("{line}\n")).collect();
+            let kept: String = text
+                .split_inclusive('\n')
+                .filter(|line| !line.starts_with("rdma_ucm "))
+                .collect();
             tree.write("proc/modules", kept).unwrap();
             tree.remove("sys/class/misc/rdma_cm");
         });
         let names: Vec<String> = node.hcas().map(|hca| hca.name.clone()).collect();
         for name in names {
             with_hca(&mut node, &name, |hca| {
-                hca.driver = Fact::Known(driver.to_owned())
+                hca.driver = Fact::Known(driver.to_owned());
             });
         }
         let found = findings(&node, &auto(), "rdma-modules-missing");
