@@ -38,7 +38,7 @@ fn what_only_the_host_sees_or_sets_is_not_judged_in_a_guest() {
         ("gpu-aperture-small", on_both("gpu-aperture-small", small_range)),
         (
             "pci-max-read-request",
-            on_both("pci-max-read-request", &read_request),
+            on_both("pci-max-read-request", read_request),
         ),
         ("acs-redirect", on_both("acs-redirect", redirection)),
     ] {
