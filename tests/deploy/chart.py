@@ -45,6 +45,7 @@ VARIANTS = {
     "an own scheme": {"webConfig": {"secret": "x"}, "serviceMonitor": {"enabled": True, "endpoint": {"scheme": "https"}}},
     "another interval": {"podMonitor": {"enabled": True, "interval": "1m30s"}},
     "runbooks elsewhere": {"prometheusRule": {"enabled": True, "runbookBase": "https://wiki.example.com/rdma"}},
+    "another name": MONITORING | {"nameOverride": "doctor"},
     "aliases": {"agent": {"config": {"kubernetes": {"aliases": [
         {"type": "AcceleratedHardwareReady", "delay": "10m"}, {"type": "kubernetes.azure.com/NodeHealthy", "meaning": "ready"}]}}}},
     "dashboards": {"dashboards": {"enabled": True, "docsBase": "https://wiki.example.com/rdma/"}},
@@ -148,6 +149,23 @@ def check_hooks(hooks):
             raise SystemExit(f"{value['kind']} {value['metadata']['name']}: hook-delete-policy {policy}")
 
 
+def check_job(objects, name):
+    """Checks that the rules recognise the agents and their DaemonSet, whatever the objects are called."""
+    [daemonset] = [v for v in objects if v["kind"] == "DaemonSet"]
+    [service] = [v for v in objects if v["kind"] == "Service"] or [None]
+    labelled = {"ServiceMonitor": service, "PodMonitor": daemonset["spec"]["template"]}
+    for value in objects:
+        if value["kind"] in labelled:
+            # Without a jobLabel, the operator names the job after the Service or the PodMonitor.
+            job = labelled[value["kind"]]["metadata"]["labels"].get(value["spec"].get("jobLabel"))
+            if job != "rdma-health":
+                raise SystemExit(f"{name}: the job of the {value['kind']} is {job}, and the rules expect rdma-health")
+    for rule in (r for v in objects if v["kind"] == "PrometheusRule" for g in v["spec"]["groups"] for r in g["rules"]):
+        for matcher in re.findall(r'daemonset=~?"([^"]*)"', rule["expr"]):
+            if not re.fullmatch(matcher, daemonset["metadata"]["name"]):
+                raise SystemExit(f"{name}: {rule['alert']} does not recognise the DaemonSet {daemonset['metadata']['name']}")
+
+
 def check_aliases(objects, values):
     """Checks that the admission policy lets the agent write the aggregate condition and the configured aliases, and no other."""
     policies = [v for v in objects if v["kind"] == "ValidatingAdmissionPolicy"]
@@ -222,6 +240,7 @@ def main():
         check(installed + hooks)
         check_runbooks(installed, values)
         check_dashboards(installed, values)
+        check_job(installed, name)
         check_aliases(installed, values)
         check_priority(installed, values)
         check_hooks(hooks)

@@ -60,6 +60,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if and $class.name $class.create (ne (int $class.value) 1000000) }}{{ $class.name }}-{{ int $class.value }}{{ else }}{{ $class.name | default "" }}{{ end }}
 {{- end }}
 
+{{- /* The label `job` is `rdma-health`, whatever the objects are called: alerts and dashboards know the agents by it. */}}
+{{- define "rdma-health.jobLabel" -}}
+jobLabel: app.kubernetes.io/name
+{{- end }}
+
 {{- define "rdma-health.endpoint" -}}
 port: metrics
 interval: {{ .monitor.interval }}
