@@ -83,6 +83,10 @@ def check(path):
         # docs/reasons.md says which faults a reboot may help with.
         cases += [("False", reason, 9999, ["rdma-reboot" if helps == "reboot, once" else "rdma-person"])
                   for reason, helps in helping.items()]
+        # Unknown clears the event: after each boot of a node whose fault stays, it would be rebooted again.
+        for policy in policies:
+            if policy["healthEvent"]["recommendedAction"].startswith(("RESTART", "REPLACE")):
+                sys.exit(f"{path.name}: {policy['name']} repeats {policy['healthEvent']['recommendedAction']} without a limit")
         for *given, expected in cases:
             if matching(policies, *given) != expected:
                 sys.exit(f"{path.name}: {given}: expected {expected}, got {matching(policies, *given)}")
