@@ -7,7 +7,8 @@
 
 use std::{
     fs,
-    net::SocketAddr,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::{Command, Stdio},
     thread::sleep,
@@ -130,8 +131,10 @@ impl Stage {
             })
             .collect()
         };
+        // The receiver of critical alerts gets them in addition.
         received
             .iter()
+            .filter(|notification| notification["receiver"] == "rdma")
             .map(alerts)
             .filter(|alerts| !alerts.is_empty())
             .collect()
@@ -212,4 +215,71 @@ fn one_fault_is_one_notification_on_one_node_and_on_a_fleet() {
     });
     sleep(QUIET);
     assert_eq!(stage.firing(), [[one], [fleet]], "{}", stage.state());
+}
+
+/// Sends alerts of one problem to Alertmanager, as Prometheus would: its severities, and whether they fire.
+fn send(alertmanager: SocketAddr, severities: &[(&str, bool)]) {
+    let alerts: Vec<Value> = severities
+        .iter()
+        .map(|(severity, fires)| {
+            let labels = serde_json::json!({"alertname": "RDMALinkProblem", "component": "rdma", "cause": "port-down",
+                "node": "gpu-1", "device": "mlx5_3", "port": "1", "severity": severity});
+            let end = if *fires { "2100-01-01T00:00:00Z" } else { "2020-01-01T00:00:01Z" };
+            serde_json::json!({"labels": labels, "startsAt": "2020-01-01T00:00:00Z", "endsAt": end})
+        })
+        .collect();
+    let body = serde_json::to_string(&alerts).unwrap();
+    let mut stream = TcpStream::connect(alertmanager).unwrap();
+    write!(
+        stream,
+        "POST /api/v2/alerts HTTP/1.1\r\nHost: alertmanager\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[test]
+fn the_end_of_a_critical_problem_names_the_warning_that_remains() {
+    let tree = tree::fixture("h100-connectx7").unwrap();
+    let stage = Stage::new(tree.path());
+    stage.wait("Alertmanager", || {
+        scrape::get(stage.alertmanager, "/-/ready", Duration::from_secs(5)).is_ok()
+    });
+    // The severities and states of the last notification to everyone.
+    let last = || -> Vec<String> {
+        let received = stage.received.so_far();
+        let to_all = |notification: &&Value| notification["receiver"] == "rdma";
+        let Some(notification) = received.iter().rfind(to_all) else {
+            return Vec::new();
+        };
+        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let alerts = notification["alerts"].as_array().unwrap().iter();
+        let mut states: Vec<_> = alerts
+            .map(|alert| {
+                format!(
+                    "{} {}",
+                    text(&alert["labels"]["severity"]),
+                    text(&alert["status"])
+                )
+            })
+            .collect();
+        states.sort();
+        states
+    };
+    let steps: [(&[(&str, bool)], &[&str]); 3] = [
+        (&[("warning", true)], &["warning firing"]),
+        (&[("warning", false), ("critical", true)], &["critical firing"]),
+        (
+            &[("warning", true), ("critical", false)],
+            &["critical resolved", "warning firing"],
+        ),
+    ];
+    for (sent, expected) in steps {
+        send(stage.alertmanager, sent);
+        stage.wait(&format!("{expected:?}"), || last() == expected);
+    }
 }
