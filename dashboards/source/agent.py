@@ -51,6 +51,11 @@ BOARD = dashboard(
                          f"min by ({NODE}) (rdma_health_config_last_reload_successful{{{NODES}}} == 0 "
                          f"or rdma_health_web_config_last_reload_successful{{{NODES}}} == 0)",
                          ["node", "cluster", "instance"], links=[TO_PAGE], no_value="every configuration is active")),
+            (8, 8, table("Contested conditions",
+                         "Conditions that the agent does not write because another controller manages them.",
+                         f"max by ({NODE}, condition) (rdma_health_kubernetes_condition_contested{{{NODES}}}) == 1",
+                         ["node", "condition", "cluster", "instance"], links=[TO_NODE, TO_PAGE],
+                         no_value="no condition is contested, or Kubernetes is disabled")),
             (8, 8, table("State that is not saved", "Agents that could not save their history in the last hour.",
                          f"sum by ({NODE}) (increase(rdma_health_state_saves_total{{result=\"failure\", {NODES}}}[1h])) > 0",
                          ["node", "cluster", "instance"], value="failures", links=[TO_PAGE], no_value="no failure")),

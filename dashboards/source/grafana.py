@@ -185,14 +185,16 @@ def link(title, url):
     return {"title": title, "url": url, "targetBlank": True}
 
 
+# With the cluster of the row: two clusters may have nodes of the same name. Where no series has the label, Grafana 11 and later leave the
+# value empty, which matches series without it.
 TO_NODE = link("Node dashboard",
-               "/d/rdma-health-node?${datasource:queryparam}&${cluster:queryparam}&${job:queryparam}"
+               "/d/rdma-health-node?${datasource:queryparam}&${job:queryparam}&var-cluster=${__data.fields.cluster}"
                "&var-node=${__data.fields.node}&${__url_time_range}")
 TO_NODE_OF_SERIES = link("Node dashboard",
-                         "/d/rdma-health-node?${datasource:queryparam}&${cluster:queryparam}&${job:queryparam}"
+                         "/d/rdma-health-node?${datasource:queryparam}&${job:queryparam}&var-cluster=${__field.labels.cluster}"
                          "&var-node=${__field.labels.node}&${__url_time_range}")
 TO_PORTS = link("Ports of this node",
-                "/d/rdma-health-ports?${datasource:queryparam}&${cluster:queryparam}&${job:queryparam}"
+                "/d/rdma-health-ports?${datasource:queryparam}&${job:queryparam}&var-cluster=${__data.fields.cluster}"
                 "&var-node=${__data.fields.node}&${__url_time_range}")
 TO_PAGE = link("Page of the agent", "${scheme}://${__data.fields.instance}/")
 TO_RULE = link("Explanation by the agent", "${scheme}://${__data.fields.instance}/explain/${__data.fields.rule}")

@@ -42,7 +42,7 @@ BOARD = dashboard(
                           # Processes have findings, too, and theirs are about limits.
                           of_fleet(f"max by ({BY}, rule, severity) "
                                    f'(rdma_finding{{severity=~"warning|critical", {FLEET}, device!="", domain!="limits"}})'),
-                          ["node", "device", "port", "severity", "rule", "instance"], links=[TO_NODE, TO_RULE],
+                          ["node", "device", "port", "severity", "rule", "cluster", "instance"], links=[TO_NODE, TO_RULE],
                           no_value="no finding of warning or above")),
             (24, 9, table("Busiest ports", """The ports that received and sent the most in the last five minutes, relative to their rate. 200 % is
                           the most: the rate applies to each direction.""",
