@@ -23,7 +23,7 @@ use crate::{known::KnownCause, weigh};
 
 pub(super) static MEMLOCK_LIMIT: KnownCause = KnownCause {
     id: "memlock-limit",
-    title: "The memlock limit of the process is too low",
+    title: "The memlock limit of a process, or of what starts it, is too low",
     explanation: "Registered memory is locked memory. Beyond RLIMIT_MEMLOCK, and without the capability IPC_LOCK, \
     registering memory and creating queues fail with ENOMEM. A pod inherits the limit of the container runtime.",
     next_step: "Run ulimit -l where the job runs, started the same way. If it is not unlimited: with Kubernetes, raise LimitMEMLOCK of the \
