@@ -30,14 +30,23 @@ const DEVICES: &str = "{{ if not $labels.device }}{{ with printf \"label_replace
     Found on {{ range $n, $one := . }}{{ if lt $n 8 }}{{ if $n }}, {{ end }}{{ .Labels.device }}{{ with .Labels.port }} port {{ . }}\
     {{ end }}{{ end }}{{ end }}{{ if gt (len .) 8 }} and others, {{ len . }} in all{{ end }}. {{ end }}{{ end }}";
 
-/// The rules behind the problem of a device: a cause such as `link-quality` has several, with different next steps.
+/// The rules behind the problem of a device: a cause such as `link-quality` has several, with different next steps. A rule of the same name
+/// as the cause adds nothing.
 const RULES: &str = "{{ if $labels.device }}{{ with printf \"group by (rule) \
     (rdma_finding{cluster=%q,namespace=%q,job=%q,node=%q,device=%q,cause=%q} or \
     rdma_finding{cluster=%q,namespace=%q,job=%q,instance=%q,device=%q,cause=%q})\" $labels.cluster $labels.namespace $labels.job \
     $labels.node $labels.device $labels.cause $labels.cluster $labels.namespace $labels.job $labels.node $labels.device $labels.cause | \
     query | sortByLabel \"rule\" }}\
+    {{ if or (gt (len .) 1) (ne (. | first | label \"rule\") $labels.cause) }}\
     Found by {{ range $n, $one := . }}{{ if $n }}, {{ end }}{{ .Labels.rule }}{{ end }}; `rdma-health explain\
-    {{ range . }} {{ .Labels.rule }}{{ end }}` has the steps. {{ end }}{{ end }}";
+    {{ range . }} {{ .Labels.rule }}{{ end }}` has the steps. {{ end }}{{ end }}{{ end }}";
+
+/// The processes whose memlock limit is low: pods and jobs inherit it.
+const LIMITED: &str = "{{ with printf \"min by (process) ((rdma_memlock_limit_bytes{cluster=%q,namespace=%q,job=%q,node=%q} or \
+    rdma_memlock_limit_bytes{cluster=%q,namespace=%q,job=%q,instance=%q}) < +Inf)\" $labels.cluster $labels.namespace $labels.job \
+    $labels.node $labels.cluster $labels.namespace $labels.job $labels.node | query | sortByLabel \"process\" }}\
+    Memlock limits: {{ range $n, $one := . }}{{ if lt $n 8 }}{{ if $n }}, {{ end }}{{ .Labels.process }} {{ .Value | humanize1024 }}B\
+    {{ end }}{{ end }}. {{ end }}";
 
 /// An alert about problems of nodes. Node conditions have the same names.
 struct ProblemAlert {
@@ -78,7 +87,7 @@ const PROBLEMS: &[ProblemAlert] = &[
     ProblemAlert {
         name: "RDMALimitsProblem",
         domains: &[Domain::Limits],
-        value: "",
+        value: LIMITED,
     },
     ProblemAlert {
         name: "RDMAProbeProblem",
@@ -157,7 +166,8 @@ fn write_fleet_alerts(text: &mut String) {
     );
     let mut annotations = FLEET
         .replace("RUNBOOKS", RUNBOOKS)
-        .replace("TITLE", &titles(|_| true));
+        .replace("TITLE", &titles(|_| true))
+        .replace("COMMON", &shared());
     let waiting = |severity, is_wanted: &dyn Fn(u64) -> bool| -> Vec<&str> {
         let domains = Domain::ALL.into_iter();
         domains
@@ -265,6 +275,45 @@ fn write_alert(
     } else {
         let _ = writeln!(text, "        annotations: *{name}");
     }
+}
+
+/// A template that writes what nodes may share that have the cause in the label `cause`.
+fn shared() -> String {
+    const HOST: &str = "the kernel, the driver or the firmware";
+    let of = |domain| match domain {
+        Domain::Link => "a switch, a rack, a kind of cable or the subnet manager",
+        Domain::Gids | Domain::Network => "the network configuration, a switch or the driver",
+        Domain::Limits => "the configuration of the container runtime or of systemd",
+        Domain::Probe => "the driver, the firmware or a switch",
+        Domain::Reading => "the version or the permissions of rdma-health",
+        _ => HOST,
+    };
+    let ids = CAUSES
+        .iter()
+        .map(|cause| cause.id)
+        .chain(CATALOGUE.iter().map(|rule| rule.id));
+    let mut by_text: Vec<(&str, Vec<&str>)> = Vec::new();
+    for id in ids {
+        let text = domain_of(id).map_or(HOST, of);
+        let known = by_text.iter_mut().find(|(known, _)| *known == text);
+        match known {
+            _ if text == HOST => {}
+            Some((_, ids)) if ids.contains(&id) => {}
+            Some((_, ids)) => ids.push(id),
+            None => by_text.push((text, vec![id])),
+        }
+    }
+    let mut template = String::new();
+    for (text, ids) in by_text {
+        let otherwise = if template.is_empty() { "" } else { "else " };
+        let _ = write!(template, "{{{{ {otherwise}if eq $labels.cause");
+        for id in ids {
+            let _ = write!(template, " \"{id}\"");
+        }
+        let _ = write!(template, " }}}}{text}");
+    }
+    let _ = write!(template, "{{{{ else }}}}{HOST}{{{{ end }}}}");
+    template
 }
 
 /// A template that writes the title of the cause in the label `cause`.

@@ -50,6 +50,10 @@ const ALERTS: &[(&str, &str)] = &[
         "The certificate that the agent presents to Prometheus expires within seven days.",
     ),
     (
+        "RDMAHealthConditionContested",
+        "Another controller writes a Node condition that the agent should write.",
+    ),
+    (
         "RDMAHealthConditionsNotWritten",
         "The API server accepts no writes from the agent; the Node's conditions are out of date.",
     ),
@@ -72,7 +76,7 @@ const ALERTS: &[(&str, &str)] = &[
     ),
     (
         "RDMAHealthNoAgents",
-        "Prometheus has no target whose job contains `rdma-health`, or no such target of the cluster in the label `cluster`.",
+        "Prometheus has no target whose job contains `rdma-health`, or no such target of a cluster, or none of them answers.",
     ),
     (
         "RDMAHealthProbesStopped",
