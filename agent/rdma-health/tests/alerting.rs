@@ -217,8 +217,11 @@ fn one_fault_is_one_notification_on_one_node_and_on_a_fleet() {
     assert_eq!(stage.firing(), [[one], [fleet]], "{}", stage.state());
 }
 
-/// Sends alerts of one problem to Alertmanager, as Prometheus would: its severities, and whether they fire.
-fn send(alertmanager: SocketAddr, severities: &[(&str, bool)]) {
+/// The severity of an alert, and whether it fires.
+type Sent<'a> = (&'a str, bool);
+
+/// Sends alerts of one problem to Alertmanager, as Prometheus would.
+fn send(alertmanager: SocketAddr, severities: &[Sent]) {
     let alerts: Vec<Value> = severities
         .iter()
         .map(|(severity, fires)| {
@@ -270,7 +273,7 @@ fn the_end_of_a_critical_problem_names_the_warning_that_remains() {
         states.sort();
         states
     };
-    let steps: [(&[(&str, bool)], &[&str]); 3] = [
+    let steps: [(&[Sent], &[&str]); 3] = [
         (&[("warning", true)], &["warning firing"]),
         (&[("warning", false), ("critical", true)], &["critical firing"]),
         (
