@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rdma_health_node::{
     Node,
     kmsg::{Event, EventKind},
-    words::and_more,
+    words::{and_more, count_of},
 };
 
 use crate::{
@@ -78,7 +78,7 @@ fn access_denied(node: &Node, _: &Expectations) -> Vec<Draft> {
             "{by} denied processes {}{} in /dev/infiniband ({})",
             nodes.join(", "),
             and_more(denials.len() - nodes.len()),
-            when(count, last),
+            when(&count_of(count, "message"), last),
         );
         let is_old = is_older(node, last, MONTH);
         let remedy = if by == "AppArmor" { APPARMOR } else { SELINUX };

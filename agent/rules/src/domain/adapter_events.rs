@@ -137,7 +137,7 @@ fn pci_fault(node: &Node, _: &Expectations) -> Vec<Draft> {
         if is_repeated {
             return None;
         }
-        let past = past_of(node, fault).filter(|past| nonfatal || **past == STARTED_AGAIN);
+        let past = past_of(node, fault);
         let mut finding = finding;
         if fault.is_above && fault.function.is_none() {
             let titles: Vec<_> = below(node, fault).iter().map(Function::title).collect();

@@ -10,7 +10,10 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer,
-    domain::iommu::{arguments_in_words, requests_passthrough},
+    domain::{
+        iommu::{arguments_in_words, requests_passthrough},
+        logged::{PAST, is_past, when},
+    },
     draft::Draft,
     policy::Exception,
     remedy::kernel_argument,
@@ -177,7 +180,7 @@ fn encryption_log(node: &Node) -> Option<&String> {
 pub static FAULTS: Rule = Rule {
     id: "iommu-faults",
     domain: Domain::Iommu,
-    policy: Policy::of(Severities::WARNING.gpudirect(Severity::Critical)),
+    policy: Policy::of(Severities::WARNING.gpudirect(Severity::Critical)).except(&[&PAST]),
     title: "The IOMMU blocked memory accesses of an RDMA device or GPU",
     explanation: "The kernel log contains IOMMU faults (DMAR on Intel, AMD-Vi IO_PAGE_FAULT on AMD, arm-smmu \
         F_TRANSLATION on Arm) of an RDMA device or GPU: the device accessed an address that the IOMMU does not map for it. With GPUDirect this is an \
@@ -204,15 +207,17 @@ fn iommu_faults(node: &Node, _: &Expectations) -> Vec<Draft> {
             .as_ref()
             .filter(|function| function.is_dma_of_host())?;
         let message = format!(
-            "the IOMMU blocked memory accesses of {}: {} in the kernel log",
+            "the IOMMU blocked memory accesses of {}: {}",
             function.title(),
-            count_of(fault.event.count, "fault")
+            when(&count_of(fault.event.count, "fault"), fault.event)
         );
         let remedy = match function.dma {
             Some(DomainType::Identity) => IN_PASSTHROUGH,
             _ => FAULTS.remedy,
         };
-        let finding = Draft::new(&FAULTS, Subject::device(function.subject()), message).remedy(remedy);
+        let finding = Draft::new(&FAULTS, Subject::device(function.subject()), message)
+            .exception(is_past(node, fault).then_some(&PAST))
+            .remedy(remedy);
         Some(finding.evidence("/dev/kmsg", &fault.event.message))
     });
     found.collect()

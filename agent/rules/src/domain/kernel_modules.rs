@@ -7,14 +7,9 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Writer,
-    domain::logged::{Part, faults, is_past, said},
+    domain::logged::{PAST, Part, faults, is_past, said},
     draft::Draft,
     policy::Exception,
-};
-
-static PAST: Exception = Exception {
-    condition: "if the last message is more than a day old",
-    severities: Severities::INFO,
 };
 
 static OF_SERVICE: Exception = Exception {

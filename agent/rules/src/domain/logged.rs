@@ -1,4 +1,8 @@
 //! Findings about what the kernel logged of devices.
+//!
+//! A message reports an event, not a state. Each rule says what ends it: the driver reports that the device works again
+//! ([`STARTED_AGAIN`]), or nothing more is logged for a day ([`PAST`], or a condition of the rule that adds what must work now). Rules
+//! whose fault only a reset, a reboot or another setting ends name neither.
 
 use rdma_health_node::{
     DeviceEvent, Node,
@@ -7,6 +11,12 @@ use rdma_health_node::{
 };
 
 use crate::{Rule, Severities, Subject, draft::Draft, policy::Exception};
+
+/// A fault of which nothing was logged for a day.
+pub(super) static PAST: Exception = Exception {
+    condition: "if the last message is more than a day old",
+    severities: Severities::INFO,
+};
 
 /// What rules of the kernel log are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,16 +63,16 @@ pub(super) fn said(fault: &DeviceEvent<'_>, what: &str) -> String {
     format!(
         "{}: {what} ({})",
         fault.title(),
-        when(fault.event.count, fault.event)
+        when(&count_of(fault.event.count, "message"), fault.event)
     )
 }
 
-/// How often something was logged, and when this last message was.
-pub(super) fn when(count: u64, last: &Event) -> String {
+/// How often something was logged (`3 messages`), and when this last message was.
+pub(super) fn when(how_often: &str, last: &Event) -> String {
     let when = last.last.map_or_else(String::new, |last| {
         format!(", last {} after boot", duration(last))
     });
-    format!("{} in the kernel log{when}", count_of(count, "message"))
+    format!("{how_often} in the kernel log{when}")
 }
 
 /// Whether the last message of an event is older than so many seconds; not, if it has no time.

@@ -175,6 +175,84 @@ fn a_pcie_error_that_the_firmware_of_the_machine_reports_is_found_once() {
 }
 
 #[test]
+fn what_was_logged_more_than_a_day_ago_is_info_unless_only_a_reset_ends_it() {
+    let of_driver = |message: &str| format!("{MLX5_0}: {message}");
+    for (rule, message, earlier, later) in [
+        ("adapter-timeout", of_driver("TX timeout detected"), "warning", "info"),
+        (
+            "port-module-fault",
+            of_driver("Port module event[error]: module 0, Cable error, High Temperature"),
+            "warning",
+            "info",
+        ),
+        (
+            "pci-fault-logged",
+            of_driver("PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer"),
+            "critical",
+            "info",
+        ),
+        (
+            "pci-fault-logged",
+            "pcieport 0000:17:00.0: AER: Multiple Uncorrectable (Fatal) error message received from 0000:18:00.0".into(),
+            "critical",
+            "info",
+        ),
+        (
+            "pci-fault-logged",
+            "pcieport 0000:17:00.0: AER: Uncorrected (Fatal) error received: 0000:18:00.0".into(),
+            "critical",
+            "info",
+        ),
+        (
+            "pci-fault-logged",
+            "pcieport 0000:17:00.0: DPC: containment event, status:0x2009 source:0x0000".into(),
+            "critical",
+            "info",
+        ),
+        (
+            "iommu-faults",
+            "DMAR: [DMA Write NO_PASID] Request device [18:00.0] fault addr 0xff [fault reason 0x05]".into(),
+            "warning",
+            "info",
+        ),
+        (
+            "adapter-failed",
+            of_driver("device's health compromised - reached miss count"),
+            "critical",
+            "critical",
+        ),
+        (
+            "adapter-not-started",
+            of_driver("probe with driver mlx5_core failed with error -110"),
+            "warning",
+            "warning",
+        ),
+        (
+            "pci-slot-power",
+            of_driver("mlx5_pcie_event:299:(pid 2): Detected insufficient power on the PCIe slot (27W)."),
+            "warning",
+            "warning",
+        ),
+    ] {
+        let at = |second| of(&logged(&[(second, message.as_str())]), &auto(), rule);
+        assert_eq!(at(2 * DAY - 3600), [format!("mlx5_0 {earlier}")], "{message}");
+        assert_eq!(at(DAY / 2), [format!("mlx5_0 {later}")], "{message}");
+    }
+}
+
+#[test]
+fn a_fatal_pcie_error_stays_while_the_adapter_is_not_active() {
+    let error = format!("{MLX5_0}: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer");
+    let mut node = logged(&[(DAY / 2, error.as_str())]);
+    with_port(&mut node, "mlx5_0", |port| {
+        if let Fact::Known(state) = &mut port.state {
+            state.code = 1;
+        }
+    });
+    assert_eq!(of(&node, &auto(), "pci-fault-logged"), ["mlx5_0 critical"]);
+}
+
+#[test]
 fn a_pcie_error_from_which_the_kernel_recovered_is_info() {
     let error = format!("{MLX5_0}: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer");
     let over = format!("{MLX5_0}: AER: device recovery successful");
