@@ -13,7 +13,10 @@ const NVIDIA: u16 = 0x10de;
 const BROADCOM: u16 = 0x14e4;
 const MELLANOX: u16 = 0x15b3;
 const AMAZON: u16 = 0x1d0f;
-const INTEL: u16 = 0x8086;
+/// The PCI vendor id of Habana Labs.
+pub const HABANA: u16 = 0x1da3;
+/// The PCI vendor id of Intel.
+pub const INTEL: u16 = 0x8086;
 
 /// The model of a PCI function; `None` if its ids are not in the list.
 pub fn of_ids(vendor: u16, device: u16) -> Option<&'static str> {
@@ -46,6 +49,9 @@ pub fn of_ids(vendor: u16, device: u16) -> Option<&'static str> {
         (INTEL, 0x1592 | 0x1593) => "E810-C",
         (INTEL, 0x159b) => "E810-XXV",
         (INTEL, 0x37d0..=0x37d2) => "X722",
+        (INTEL, 0x0bd5) => "Max 1550",
+        (HABANA, 0x1020) => "Gaudi2",
+        (HABANA, 0x1060) => "Gaudi3",
         (AMAZON, 0xefa0..=0xefa3) => "EFA",
         (NVIDIA, 0x1db1 | 0x1db5) => "V100",
         (NVIDIA, 0x20b0 | 0x20b2 | 0x20b5 | 0x20f1) => "A100",

@@ -47,6 +47,7 @@ impl Role {
 
 const NVIDIA: u32 = 0x10de;
 const AMD: u32 = 0x1002;
+const INTEL: u32 = 0x8086;
 
 /// Whether a function is a GPU or another accelerator.
 pub(super) fn is_gpu(scope: &Scope<'_>, address: &str) -> bool {
@@ -63,6 +64,7 @@ pub(super) fn is_gpu(scope: &Scope<'_>, address: &str) -> bool {
     match (class >> 8, read("vendor")) {
         (0x12, Some(_)) | (0x03, Some(NVIDIA)) => true,
         (0x03, Some(AMD)) => read("device").is_some_and(|device| is_amd_gpu(class, device)),
+        (0x03, Some(INTEL)) => is_intel_gpu(class, address),
         _ => false,
     }
 }
@@ -86,9 +88,23 @@ fn is_amd_gpu(class: u32, device: u32) -> bool {
     }
 }
 
+/// Whether a display controller of Intel is a GPU for computing (Data Center GPU Max and Flex): a card without a display. The graphics of a
+/// processor is on its root bus.
+fn is_intel_gpu(class: u32, address: &str) -> bool {
+    let has_display = !matches!(class, 0x0302 | 0x0380);
+    !has_display && address.split(':').nth(1).is_some_and(|bus| bus != "00")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_card_of_intel_without_a_display_is_a_gpu() {
+        assert!(is_intel_gpu(0x0380, "0000:4d:00.0"), "Max 1550");
+        assert!(!is_intel_gpu(0x0380, "0000:00:02.0"), "graphics of a processor");
+        assert!(!is_intel_gpu(0x0300, "0000:03:00.0"), "a card for a display");
+    }
 
     #[test]
     fn roles_have_one_name_in_json_and_metrics() {

@@ -7,13 +7,15 @@ use crate::{
     policy::Exception, remedy::kernel_argument,
 };
 
+const NVIDIA: u16 = 0x10de;
+
 /// `gpu-without-driver`.
 pub static GPU_WITHOUT_DRIVER: Rule = Rule {
     id: "gpu-without-driver",
     domain: Domain::GpuDirect,
     policy: Policy::of(Severities::WARNING.gpudirect(Severity::Critical).not_rdma()).except(&[&WITHOUT_RDMA]),
     title: "The GPU driver is not bound to a GPU",
-    explanation: "No driver is bound to the GPU, or one that cannot compute (nouveau). Programs do not see it, and there is no \
+    explanation: "No driver is bound to the GPU or accelerator, or one that cannot compute (nouveau). Programs do not see it, and there is no \
         GPUDirect. The driver was not installed or not loaded, was built for another kernel, or failed on this GPU.",
     remedy: Remedy {
         any: "Load the driver and read why it did not bind: journalctl -k | grep -e NVRM -e nvidia.",
@@ -21,7 +23,8 @@ pub static GPU_WITHOUT_DRIVER: Rule = Rule {
         host: "dkms status; modprobe nvidia; nvidia-smi",
         ..Remedy::all("")
     },
-    false_alarms: "GPUs that are bound to vfio-pci or another driver that hands them to virtual machines are not judged.",
+    false_alarms: "GPUs that are bound to vfio-pci or another driver that hands them to virtual machines are not judged. Accelerators of other \
+        vendors than NVIDIA, AMD, Habana (Gaudi) and Intel are judged only if an equal one of the node has a driver.",
     inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: gpu_without_driver,
 };
@@ -31,6 +34,30 @@ const OF_AMD: Remedy = Remedy {
     any: "Load the driver and read why it did not bind: journalctl -k | grep amdgpu.",
     kubernetes: "With the AMD GPU Operator, check its pods on this node: kubectl -n kube-amd-gpu get pods -o wide",
     host: "dkms status; modprobe amdgpu; rocm-smi",
+    ..Remedy::all("")
+};
+
+/// What to do about a Gaudi card.
+const OF_GAUDI: Remedy = Remedy {
+    any: "Load the driver and read why it did not bind: journalctl -k | grep habanalabs.",
+    kubernetes: "With the Gaudi Base Operator, check its pods on this node: kubectl get pods -A -o wide | grep -i habana",
+    host: "dkms status; modprobe habanalabs; hl-smi",
+    ..Remedy::all("")
+};
+
+/// What to do about a GPU of Intel.
+const OF_INTEL: Remedy = Remedy {
+    any: "Load the driver and read why it did not bind: journalctl -k | grep -e i915 -e xe -e ADDRESS. A kernel that does not know the GPU needs Intel's driver package, \
+        or a newer release.",
+    kubernetes: "With Intel's GPU plugin, check its pods on this node: kubectl get pods -A -o wide | grep -i gpu",
+    host: "dkms status; modprobe i915; lspci -k -s ADDRESS; xpu-smi discovery",
+    ..Remedy::all("")
+};
+
+/// What to do about another accelerator.
+const OF_ANOTHER: Remedy = Remedy {
+    any: "An equal accelerator of the node has a driver and this one has none: read why it did not bind: journalctl -k | grep ADDRESS.",
+    host: "lspci -k -s ADDRESS; journalctl -k -b | grep ADDRESS",
     ..Remedy::all("")
 };
 
@@ -57,19 +84,65 @@ fn of_nouveau(node: &Node, gpu: &Function<'_>) -> Option<String> {
         .flatten()
 }
 
-fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
-    const NVIDIA: u16 = 0x10de;
-    let gpus: Vec<_> = node.gpus().collect();
-    let is_known = |gpu: &&Function<'_>| {
-        let vendor = gpu.pci.and_then(|pci| pci.vendor.known());
-        // Whether another driver computes is known for these only.
-        vendor.is_some_and(|vendor| matches!(*vendor, NVIDIA | model::AMD))
-    };
-    let is_driven = |gpu: &Function<'_>| match gpu.driver {
+/// What is known about the driver of an accelerator.
+struct Known {
+    vendor: u16,
+    remedy: Remedy,
+}
+
+const KNOWN: [Known; 4] = [
+    Known {
+        vendor: NVIDIA,
+        remedy: GPU_WITHOUT_DRIVER.remedy,
+    },
+    Known {
+        vendor: model::AMD,
+        remedy: OF_AMD,
+    },
+    Known {
+        vendor: model::HABANA,
+        remedy: OF_GAUDI,
+    },
+    Known {
+        vendor: model::INTEL,
+        remedy: OF_INTEL,
+    },
+];
+
+fn vendor_of(gpu: &Function<'_>) -> Option<u16> {
+    gpu.pci?.vendor.known().copied()
+}
+
+/// Whether an accelerator is of no use without a driver: those of the known vendors, except processing accelerators of Intel (the NPU of a processor).
+fn needs_driver(gpu: &Function<'_>) -> bool {
+    const DISPLAY: u32 = 0x03;
+    let class = gpu.pci.and_then(|pci| pci.class.known().copied());
+    let vendor = vendor_of(gpu);
+    let is_known = vendor.is_some_and(|vendor| KNOWN.iter().any(|known| known.vendor == vendor));
+    is_known && (vendor != Some(model::INTEL) || class.is_some_and(|class| class >> 16 == DISPLAY))
+}
+
+/// Whether a driver that computes is bound; `None` if that could not be read.
+fn is_driven(gpu: &Function<'_>) -> Option<bool> {
+    match gpu.driver {
         Some(driver) => Some(driver != "nouveau"),
         None => gpu.pci?.driver.is_absent().then_some(false),
+    }
+}
+
+fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
+    let gpus: Vec<_> = node.gpus().collect();
+    // Of other accelerators (FPGA) it is known only if an equal one has a driver.
+    let has_driven_equal = |gpu: &Function<'_>| {
+        let mut equal = gpus
+            .iter()
+            .filter(|other| gpu.ids().is_some() && other.ids() == gpu.ids());
+        equal.any(|other| is_driven(other) == Some(true))
     };
-    let judged: Vec<_> = gpus.iter().filter(is_known).collect();
+    let judged: Vec<_> = gpus
+        .iter()
+        .filter(|gpu| needs_driver(gpu) || has_driven_equal(gpu))
+        .collect();
     let driven = judged.iter().filter(|gpu| is_driven(gpu) == Some(true)).count();
     let has_rdma = node.hcas().any(|hca| !hca.is_software());
     let found = judged
@@ -84,15 +157,16 @@ fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
                 gpu.title(),
                 count(judged.len(), "GPU")
             );
-            let is_amd = gpu.pci.is_some_and(|pci| pci.vendor.known() == Some(&model::AMD));
-            let remedy = match gpu.driver {
-                _ if is_amd => OF_AMD,
-                Some("nouveau") => INSTEAD_OF_NOUVEAU,
-                _ => GPU_WITHOUT_DRIVER.remedy,
+            let is_of_nouveau = gpu.driver == Some("nouveau");
+            let known = KNOWN.iter().find(|known| vendor_of(gpu) == Some(known.vendor));
+            let remedy = match known {
+                Some(known) if known.vendor == NVIDIA && is_of_nouveau => INSTEAD_OF_NOUVEAU,
+                Some(known) => known.remedy,
+                None => OF_ANOTHER,
             };
             Draft::new(&GPU_WITHOUT_DRIVER, Subject::device(gpu.address), message)
                 .remedy(remedy)
-                .written_remedy(of_nouveau(node, gpu).filter(|_| !is_amd))
+                .written_remedy(of_nouveau(node, gpu))
                 .exception((!has_rdma).then_some(&WITHOUT_RDMA))
                 .evidence(
                     format!("/sys/bus/pci/devices/{}/driver", gpu.address),

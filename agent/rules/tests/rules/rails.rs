@@ -344,6 +344,40 @@ fn a_gpu_without_its_driver_is_found_and_one_of_a_virtual_machine_is_not() {
 }
 
 #[test]
+fn accelerators_of_every_vendor_need_their_driver() {
+    let found = |vendor: u16, class: u32, without: usize| {
+        let mut node = node(H100, |_| {});
+        let Fact::Known(functions) = &mut Arc::make_mut(&mut node.pci).functions else {
+            panic!("no PCI")
+        };
+        let gpus = functions.values_mut().filter(|one| one.role == Role::Gpu);
+        for (number, gpu) in gpus.enumerate() {
+            (gpu.vendor, gpu.device) = (Fact::Known(vendor), Fact::Known(0x1060));
+            gpu.class = Fact::Known(class);
+            gpu.driver = if number < without {
+                Fact::Absent
+            } else {
+                Fact::Known("some".into())
+            };
+        }
+        let found = findings(&node, &auto(), "gpu-without-driver").into_iter();
+        found.map(|finding| finding.remedy).collect::<Vec<_>>()
+    };
+    const GAUDI: u16 = 0x1da3;
+    const INTEL: u16 = 0x8086;
+    const FPGA: u16 = 0x10ee;
+    let gaudi = found(GAUDI, 0x12_0000, 8);
+    assert_eq!(gaudi.len(), 8);
+    assert!(gaudi[0].contains("grep habanalabs"), "{}", gaudi[0]);
+    let intel = found(INTEL, 0x03_8000, 1);
+    assert!(intel.len() == 1 && intel[0].contains("grep -e i915"), "{intel:?}");
+    assert_eq!(found(INTEL, 0x12_0000, 8), [""; 0], "the NPU of a processor");
+    assert_eq!(found(FPGA, 0x12_0000, 8), [""; 0]);
+    let one = found(FPGA, 0x12_0000, 1);
+    assert!(one.len() == 1 && !one[0].contains("nvidia"), "{one:?}");
+}
+
+#[test]
 fn a_slot_that_is_too_slow_for_the_port_is_found() {
     let with_slot = |width: u32, gpu: Option<(u32, u16)>| {
         let mut node = node(H100, |_| {});
