@@ -100,6 +100,21 @@ impl Node {
         Arc::make_mut(&mut self.facts.limits).runtimes = runtimes;
     }
 
+    /// Takes the results of earlier readings. What the kernel logged earlier in this boot and has overwritten since is in its log again.
+    pub fn see_history(&mut self, history: Arc<History>) {
+        let logged = history.logged.as_ref();
+        let of_this_boot = logged.filter(|logged| self.host.boot_id.known() == Some(&logged.boot));
+        if let Some(logged) = of_this_boot
+            && let Some(log) = self.kernel_log.known()
+        {
+            let completed = log.clone().remembering(&logged.events);
+            if *log != completed {
+                self.facts.kernel_log = Arc::new(Fact::Known(completed));
+            }
+        }
+        self.history = Some(history);
+    }
+
     /// The probes whose both ends are one port: they show what the port does by itself.
     pub fn loopbacks(&self) -> impl Iterator<Item = &Probe> {
         let loopback = |probe: &&Probe| probe.report.path.is_loopback();

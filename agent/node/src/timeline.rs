@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 
-use crate::Node;
+use crate::{Node, history::fair, words::and_more};
 
-/// Maximum number of entries; the oldest are dropped.
+/// Maximum number of entries; the oldest of what has most of them are dropped.
 const MAX_ENTRIES: usize = 256;
 
 /// One thing that happened.
@@ -22,9 +22,12 @@ pub struct Happened {
     /// How severe the finding is, or was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<String>,
-    /// The device or port, or the id of the boot.
+    /// The device or port, or the id of the boot; of several findings the first.
     pub subject: String,
-    /// The number of equal messages.
+    /// What all of them are about, if one rule found the same of several at once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub subjects: Vec<String>,
+    /// The number of equal messages, or of findings.
     pub count: u64,
     /// The text of the last message or of the finding, or the kernel release of a boot.
     pub message: String,
@@ -53,6 +56,7 @@ impl Node {
                 rule: None,
                 severity: None,
                 subject: found.subject(),
+                subjects: Vec::new(),
                 count: found.event.count,
                 message: found.event.message.clone(),
                 source: "/dev/kmsg",
@@ -66,6 +70,7 @@ impl Node {
                 rule: None,
                 severity: None,
                 subject: port.to_string(),
+                subjects: Vec::new(),
                 count: 1,
                 message: format!("{port} went down"),
                 source: "history",
@@ -81,6 +86,7 @@ impl Node {
             rule: Some(event.rule.clone()),
             severity: Some(event.severity.clone()),
             subject: event.subject.clone(),
+            subjects: Vec::new(),
             count: 1,
             message: event.message.clone(),
             source: "history",
@@ -99,6 +105,7 @@ impl Node {
                 rule: None,
                 severity: None,
                 subject: boot.id.clone(),
+                subjects: Vec::new(),
                 count: 1,
                 message: boot.kernel.clone().unwrap_or_default(),
                 source: "history",
@@ -106,8 +113,42 @@ impl Node {
         }
         // Stable: findings of one reading stay in order.
         all.sort_by_key(|one| one.time);
-        let surplus = all.len().saturating_sub(MAX_ENTRIES);
-        all.drain(..surplus);
+        let mut all = together(all);
+        fair::bound(&mut all, MAX_ENTRIES, |one| {
+            (one.kind, one.rule.clone(), one.subject.clone())
+        });
         all
     }
+}
+
+/// The entries with one for all findings of a rule that came, changed or went at once: they have one cause.
+fn together(all: Vec<Happened>) -> Vec<Happened> {
+    let mut joined: Vec<Happened> = Vec::with_capacity(all.len());
+    for one in all {
+        let is_same = |before: &&mut Happened| {
+            let of = |happened: &Happened| (happened.kind, happened.rule.clone(), happened.severity.clone());
+            one.rule.is_some() && of(before) == of(&one)
+        };
+        let mut of_this_time = joined
+            .iter_mut()
+            .rev()
+            .take_while(|before| before.time == one.time);
+        match of_this_time.find(is_same) {
+            Some(first) => {
+                if first.subjects.is_empty() {
+                    first.subjects.push(first.subject.clone());
+                }
+                first.subjects.push(one.subject);
+                first.count += 1;
+            }
+            None => joined.push(one),
+        }
+    }
+    for one in &mut joined {
+        let others = one.subjects.len().saturating_sub(1);
+        if others > 0 && !one.message.is_empty() {
+            one.message += &format!(" (the same for{})", and_more(others).trim_start_matches(" and"));
+        }
+    }
+    joined
 }

@@ -309,6 +309,51 @@ fn what_happened_has_the_findings_that_came_and_went_in_the_order_of_time() {
 }
 
 #[test]
+fn what_one_rule_finds_of_several_devices_at_once_happened_once() {
+    let mut node = node("h100-connectx7", |_| {});
+    let mut history = History::default();
+    let down = |number: usize| changes::Current {
+        rule: "port-down",
+        subject: format!("mlx5_{number}:1"),
+        severity: "critical",
+        message: "it is down",
+    };
+    let all: Vec<_> = (0..8).map(down).collect();
+    history.changes.see("critical", &all, 2000, |_| false);
+    history.changes.see("critical", &all[..1], 3000, |_| false);
+    history.changes.see("ok", &[], 4000, |_| false);
+    node.history = Some(Arc::new(history));
+    let timeline = node.timeline();
+    let happened: Vec<_> = timeline
+        .iter()
+        .filter(|one| one.rule.is_some())
+        .map(|one| {
+            (
+                one.kind,
+                &*one.subject,
+                one.count,
+                one.subjects.len(),
+                &*one.message,
+            )
+        })
+        .collect();
+    assert_eq!(
+        happened,
+        [
+            ("found", "mlx5_0:1", 8, 8, "it is down (the same for 7 more)"),
+            (
+                "resolved",
+                "mlx5_1:1",
+                7,
+                7,
+                "resolved: it is down (the same for 6 more)"
+            ),
+            ("resolved", "mlx5_0:1", 1, 0, "resolved: it is down"),
+        ]
+    );
+}
+
+#[test]
 fn the_network_device_of_one_port_is_not_that_of_the_other() {
     let netdevs = |gone: &str, number: &str| {
         let node = node("mlx4-dual-port", |tree| {

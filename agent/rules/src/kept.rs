@@ -86,12 +86,8 @@ fn finding(open: &Open, changes: &Changes, resolver: &Resolver<'_>) -> Option<Fi
         .into_iter()
         .find(|severity| severity.name() == open.severity)?;
     let subject = Subject::named(&open.subject);
-    let mut events = changes.events.iter().rev();
-    let message = events
-        .find(|event| event.rule == open.rule && event.subject == open.subject && !event.message.is_empty())
-        .map_or_else(
-            || format!("{} ({})", rule.title, open.subject),
-            |event| event.message.clone(),
-        );
+    let message = open
+        .message(&changes.events)
+        .map_or_else(|| format!("{} ({})", rule.title, open.subject), str::to_owned);
     Some(Draft::new(rule, subject, message).with_severity(severity, resolver))
 }

@@ -67,5 +67,7 @@ pub use inputs::Writer;
 pub use policy::{Exception, Policy, Severities};
 pub use remedy::Remedy;
 pub use repair::Repair;
-pub use required::{kernel_log_unread, not_judged, unread_facts, unread_in_short, unread_of};
+pub use required::{
+    is_judged_at_once, kernel_log_unread, not_judged, unread_facts, unread_in_short, unread_of,
+};
 pub use verdict::{Status, Verdict, judge};

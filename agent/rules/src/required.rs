@@ -92,6 +92,26 @@ pub fn not_judged(node: &Node, rule: &Rule) -> Option<String> {
     })
 }
 
+/// Whether the first reading of a new agent shows that a finding of the agent before is over, if it does not have it: the agent itself reads all that
+/// the rule judges, and the device of the finding is there. Other rules wait for the helper, for probes, or for a second reading.
+pub fn is_judged_at_once(node: &Node, rule: &Rule, subject: &str) -> bool {
+    let by_itself = match rule.domain {
+        Domain::Kernel | Domain::Link | Domain::Iommu | Domain::Pci | Domain::Sriov => true,
+        _ => is_of_kernel_log(rule),
+    };
+    let by_helper = [OF_CONFIGURATION_SPACE, OF_COUNTERS, OF_MODULES]
+        .iter()
+        .any(|rules| rules.contains(&rule.id));
+    let is_there = || match Subject::named(subject).device {
+        Some(device) => {
+            let is_hca = node.hcas().any(|hca| *hca.name == *device);
+            is_hca || node.pci.has(&device) == Some(true) || is_of_kernel_log(rule)
+        }
+        None => true,
+    };
+    by_itself && !by_helper && is_there() && not_judged(node, rule).is_none()
+}
+
 fn is_of_kernel_log(rule: &Rule) -> bool {
     rule.domain == Domain::Kernel || OF_KERNEL_LOG.contains(&rule.id)
 }

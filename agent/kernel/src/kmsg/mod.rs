@@ -99,7 +99,7 @@ impl Source for KernelLog {
     /// The kernel overwrites old messages, at a flood within seconds. What happened to a device is remembered.
     fn completed(self, earlier: &Self) -> Self {
         match earlier.known() {
-            Some(earlier) => self.map(|log| log.remembering(earlier)),
+            Some(earlier) => self.map(|log| log.remembering(&earlier.events)),
             None => self,
         }
     }
@@ -107,9 +107,10 @@ impl Source for KernelLog {
 
 impl Log {
     /// The log with the events of an earlier reading of the same boot.
-    fn remembering(mut self, earlier: &Self) -> Self {
+    #[must_use]
+    pub fn remembering(mut self, earlier: &[Event]) -> Self {
         let mut forgotten = Vec::new();
-        for old in &earlier.events {
+        for old in earlier {
             let same = |event: &&mut Event| event.kind == old.kind && event.device == old.device;
             match self.events.iter_mut().find(same) {
                 Some(event) => {
@@ -157,8 +158,8 @@ mod tests {
         let flood = "3,2,9000000,-;mlx5_core 0000:24:00.0: cmd timed out";
         let later = "6,3,9900000,-;mlx5_core 0000:14:00.0: firmware version: 28.41.1000";
         let first = log(&[fault, fault, flood]);
-        let second = log(&[flood, flood, flood]).remembering(&first);
-        let third = log(&[flood, later]).remembering(&second);
+        let second = log(&[flood, flood, flood]).remembering(&first.events);
+        let third = log(&[flood, later]).remembering(&second.events);
         let shown: Vec<_> = third
             .events
             .iter()
@@ -172,6 +173,6 @@ mod tests {
                 (EventKind::Started, 1, 2),
             ]
         );
-        assert_eq!(third.clone().remembering(&third), third);
+        assert_eq!(third.clone().remembering(&third.events), third);
     }
 }

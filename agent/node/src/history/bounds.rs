@@ -26,6 +26,7 @@ impl History {
         most("PCI functions", self.functions.len(), MAX_SUBJECTS)?;
         self.clock.iter().try_for_each(|clock| text(&clock.boot))?;
         self.changes.check()?;
+        self.logged.iter().try_for_each(super::Logged::check)?;
         self.observed.iter().try_for_each(super::Observed::check)?;
         self.boots.iter().try_for_each(boot)?;
         self.ports.iter().try_for_each(|(key, past)| {

@@ -4,11 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{problem_key, short};
+use super::{fair, problem_key, short};
 
 /// Maximum number of findings at a time.
 const MAX_OPEN: usize = 512;
-/// Maximum number of events; the oldest are dropped.
+/// Maximum number of events; the oldest of what has most of them are dropped.
 pub const MAX_EVENTS: usize = 64;
 
 /// Findings that exist, and those that came and went.
@@ -58,7 +58,7 @@ pub struct Event {
     pub subject: String,
     /// How severe it is, or was.
     pub severity: String,
-    /// The message.
+    /// The message; of a finding that went, what it said before.
     pub message: String,
 }
 
@@ -103,6 +103,24 @@ impl Open {
     pub fn key(&self) -> String {
         problem_key(&self.rule, &self.subject)
     }
+
+    /// What was last said of it, if one of the events has it.
+    pub fn message<'a>(&self, events: &'a [Event]) -> Option<&'a str> {
+        let mut newest = events.iter().rev();
+        let said = newest.find(|event| {
+            let is_of_it = event.rule == self.rule && event.subject == self.subject;
+            is_of_it && event.change != Change::Resolved && !event.message.is_empty()
+        })?;
+        Some(&said.message)
+    }
+
+    /// The message of the event that it is over.
+    fn over(&self, events: &[Event]) -> String {
+        match self.message(events) {
+            Some(message) => format!("resolved: {message}"),
+            None => format!("resolved: {} of {}", self.rule, self.subject),
+        }
+    }
 }
 
 impl Current<'_> {
@@ -135,6 +153,7 @@ impl Changes {
     ) {
         let mut events = Vec::new();
         let mut undecided = false;
+        let known = std::mem::take(&mut self.events);
         self.open.retain(|open| {
             let found = current.iter().any(|found| found.is(open));
             let stays = found || is_undecided(open);
@@ -146,11 +165,12 @@ impl Changes {
                     rule: open.rule.clone(),
                     subject: open.subject.clone(),
                     severity: open.severity.clone(),
-                    message: String::new(),
+                    message: short(&open.over(&known)).to_owned(),
                 });
             }
             stays
         });
+        self.events = known;
         let known = self.status.as_ref();
         if known.is_none_or(|known| known.status != status && !undecided) {
             self.status = Some(Since {
@@ -187,8 +207,9 @@ impl Changes {
             });
         }
         self.events.append(&mut events);
-        let surplus = self.events.len().saturating_sub(MAX_EVENTS);
-        self.events.drain(..surplus);
+        fair::bound(&mut self.events, MAX_EVENTS, |event| {
+            (event.rule.clone(), event.subject.clone())
+        });
     }
 
     /// Whether nothing was seen.
@@ -275,6 +296,40 @@ mod tests {
                 (340, Change::Resolved)
             ]
         );
+    }
+
+    #[test]
+    fn the_end_of_a_finding_says_what_is_over() {
+        let mut changes = Changes::default();
+        changes.see("warning", &[found("port-down", "warning")], 100, |_| false);
+        changes.see("ok", &[], 160, |_| false);
+        assert_eq!(changes.events[1].message, "resolved: it is down");
+        changes.see("warning", &[found("port-down", "warning")], 200, |_| false);
+        changes.events.clear();
+        changes.see("ok", &[], 260, |_| false);
+        assert_eq!(changes.events[0].message, "resolved: port-down of mlx5_0:1");
+    }
+
+    #[test]
+    fn a_finding_that_comes_and_goes_evicts_no_other() {
+        let mut changes = Changes::default();
+        let other = Current {
+            subject: "mlx5_3:1".into(),
+            ..found("rate-low", "warning")
+        };
+        for time in 0..1000 {
+            let down = found("port-down", "critical");
+            let current = [other.clone(), down];
+            changes.see(
+                "critical",
+                &current[..1 + usize::from(time % 2 == 0)],
+                time,
+                |_| false,
+            );
+        }
+        assert_eq!(changes.events.len(), MAX_EVENTS);
+        assert_eq!(changes.events[0].rule, "rate-low");
+        assert_eq!(changes.events[0].change, Change::Found);
     }
 
     #[test]

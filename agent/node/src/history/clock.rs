@@ -1,12 +1,17 @@
 //! The clock of the node as evidence, not truth: it may be years ahead or behind until something sets it.
 //!
 //! Within one boot, the kernel counts seconds that no one can set (`/proc/uptime`). So a step of the clock shows as another
-//! time of boot, and what was recorded in this boot moves with it. What an earlier boot recorded with a wrong clock cannot be
-//! corrected: it is ignored while it is in the future, and dropped once the clock is trusted.
+//! time of boot, and what was recorded in this boot moves with it, before the node is judged again: ages stay as they are. What an earlier
+//! boot recorded keeps its times. If its clock was wrong, they cannot be corrected: they are ignored while they are in the future, and
+//! dropped once the clock is trusted.
+//!
+//! The uptime in a captured tree does not belong to this clock. There, only a step back shows, as a reading before the last one.
+
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::{History, PortHistory};
+use super::{History, PortHistory, since::EARLIEST};
 use rdma_health_kernel::Facts;
 
 /// A step of the clock by less than this, in seconds, does not matter to any rule.
@@ -27,43 +32,89 @@ pub struct Clock {
     pub set: u64,
 }
 
+/// A step of the clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// By how many seconds it was set.
+    by: i64,
+    /// The times at which something was recorded in this boot before.
+    recorded: RangeInclusive<i64>,
+}
+
+impl Step {
+    /// Moves a time that was recorded in this boot before the step.
+    pub fn apply(&self, time: &mut u64) {
+        if self.recorded.contains(&signed(*time)) {
+            *time = time.saturating_add_signed(self.by);
+        }
+    }
+}
+
+/// A reading of the clock, and the seconds that the kernel counted since boot.
+struct Look {
+    clock: Clock,
+    uptime: u64,
+    step: Option<Step>,
+}
+
 impl History {
+    /// The step of the clock, now `now` seconds after 1970, since the last reading.
+    pub fn step(&self, node: &Facts, now: u64) -> Option<Step> {
+        self.look(node, now)?.step
+    }
+
     /// Moves what was recorded in this boot if the clock, now `now` seconds after 1970, was set since. Returns whether the clock is trusted: only then may
     /// its time decide what is forgotten.
     pub fn align(&mut self, node: &Facts, now: u64) -> bool {
-        let (Some(boot), Some(uptime)) = (node.host.boot_id.known(), node.host.uptime.known().copied())
-        else {
+        let Some(Look { clock, uptime, step }) = self.look(node, now) else {
             return true;
         };
-        // The uptime in a captured tree does not belong to this clock.
-        if !node.live {
-            return true;
+        if let Some(step) = step {
+            self.times(|time| step.apply(time));
         }
-        // The uptime was read with the host, which may be older than the other facts.
-        let host = node.sources.get("host").and_then(|status| status.time);
-        let read = now.saturating_sub(host.map_or(0, |host| node.time.saturating_sub(host)));
-        let booted = signed(read) - signed(uptime);
-        let before = self.clock.take().filter(|clock| clock.boot == super::short(boot));
-        let mut set = before.as_ref().map_or(0, |clock| clock.set);
-        if let Some(clock) = before {
-            let step = booted - clock.booted;
-            if step.unsigned_abs() > TOLERANCE {
-                set = uptime;
-                let recorded = clock.booted..=signed(clock.read.saturating_add(TOLERANCE));
-                self.times(|time| {
-                    if recorded.contains(&signed(*time)) {
-                        *time = time.saturating_add_signed(step);
-                    }
-                });
-            }
-        }
-        self.clock = Some(Clock {
-            boot: super::short(boot).to_owned(),
+        let is_set = uptime.saturating_sub(clock.set) >= TRUSTED_AFTER;
+        self.clock = Some(clock);
+        is_set && now >= EARLIEST
+    }
+
+    /// `None` if it is not known which boot this is, or how long ago it was.
+    fn look(&self, node: &Facts, now: u64) -> Option<Look> {
+        let boot = super::short(node.host.boot_id.known()?);
+        let before = self.clock.as_ref().filter(|clock| clock.boot == boot);
+        let (read, uptime) = if node.live {
+            // The uptime was read with the host, which may be older than the other facts.
+            let host = node.sources.get("host").and_then(|status| status.time);
+            let read = now.saturating_sub(host.map_or(0, |host| node.time.saturating_sub(host)));
+            (read, *node.host.uptime.known()?)
+        } else {
+            let (first, last) = before.map_or((signed(now), now), |clock| (clock.booted, clock.read));
+            let latest = if now.saturating_add(TOLERANCE) < last {
+                last
+            } else {
+                now
+            };
+            let since = signed(latest).saturating_sub(first);
+            (now, u64::try_from(since).unwrap_or(0))
+        };
+        let booted = signed(read).saturating_sub(signed(uptime));
+        let step = before.and_then(|clock| {
+            let by = booted.saturating_sub(clock.booted);
+            (by.unsigned_abs() > TOLERANCE).then(|| Step {
+                by,
+                recorded: clock.booted..=signed(clock.read.saturating_add(TOLERANCE)),
+            })
+        });
+        let set = match &step {
+            Some(_) => uptime,
+            None => before.map_or(0, |clock| clock.set),
+        };
+        let clock = Clock {
+            boot: boot.to_owned(),
             booted,
             read,
             set,
-        });
-        uptime.saturating_sub(set) >= TRUSTED_AFTER
+        };
+        Some(Look { clock, uptime, step })
     }
 
     /// Drops what is in the future. A device that was last seen then may have been gone for any time.

@@ -1,5 +1,5 @@
 //! Results of earlier readings that rules compare with: counters of the last hour, link downs, measurements of probes,
-//! and the IOMMU mode of each device at earlier boots.
+//! the IOMMU mode of each device at earlier boots, and what the kernel logged in this boot.
 //!
 //! A value without file: [`History::record`] takes a node and the time, and the caller stores the result. Every
 //! part is bounded. Devices are identified by [`crate::infiniband::Hca::identity`], so that a renamed device keeps its
@@ -8,7 +8,9 @@
 mod bounds;
 pub mod changes;
 mod clock;
+pub(crate) mod fair;
 mod links;
+mod logged;
 mod record;
 mod series;
 mod since;
@@ -21,8 +23,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{devlink::Reporter, infiniband::Hca, iommu::DomainType};
 pub use changes::Changes;
-pub use clock::Clock;
+pub use clock::{Clock, Step};
 pub use links::SeenLink;
+pub use logged::Logged;
 pub use series::{Sample, Series};
 pub use since::{Missing, Observed, Since, problem_key};
 pub use trend::{MAX_POINTS, Point, Probed, SPACING, Trend};
@@ -66,6 +69,9 @@ pub struct History {
     /// The clock at the last reading; `None` if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<Clock>,
+    /// What the kernel logged in the last boot; `None` if nothing of it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logged: Option<Logged>,
     /// The problems that were observed; `None` before the first reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
@@ -170,6 +176,7 @@ impl Default for History {
             functions: BTreeMap::new(),
             changes: Changes::default(),
             clock: None,
+            logged: None,
             observed: None,
         }
     }

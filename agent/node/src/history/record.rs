@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::series::MAX_VALUES;
 use super::{
-    Boot, DownCounter, FORGET_AFTER, History, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_MEASURED,
+    Boot, DownCounter, FORGET_AFTER, History, Logged, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_MEASURED,
     MAX_MEASURED_IN_ALL, MAX_SUBJECTS, Measured, PortHistory, Probed, Sample, Seen, Series, short,
 };
 use crate::Node;
@@ -60,6 +60,9 @@ impl History {
             observed.last = now;
         }
         let rebooted = self.record_boot(node, now);
+        if let Some(logged) = Logged::of(node) {
+            self.logged = Some(logged);
+        }
         for hca in node.hcas() {
             for (number, port) in &hca.ports {
                 let past = self.ports.entry(Self::port_key(hca, *number)).or_default();

@@ -16,7 +16,7 @@ pub(super) const GAP: u64 = 600;
 
 /// No version of this program observed anything before this time (November 2023), in seconds since 1970. An earlier one was recorded
 /// with a clock that was not set.
-const EARLIEST: u64 = 1_700_000_000;
+pub(super) const EARLIEST: u64 = 1_700_000_000;
 
 /// The problems that the last reading showed, and the period in which the node was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -363,6 +363,81 @@ fn a_clock_that_is_behind_after_boot_forgets_nothing() {
 }
 
 #[test]
+fn a_clock_that_stays_unset_after_boot_forgets_nothing() {
+    let node = node();
+    let mut history = History::default();
+    history.record(&running(&node, "a", 10_000, 0), NOW);
+    history.record(&running(&node, "a", 10_100, 1), NOW + 100);
+    for uptime in [60, 5000, 50_000] {
+        history.record(&running(&node, "b", uptime, 0), uptime);
+    }
+    assert_eq!(downs(&history), [NOW + 100]);
+}
+
+#[test]
+fn a_step_back_moves_what_was_seen_in_a_tree_too() {
+    let node = node();
+    let with = |count_now| with_port(&node, |port| count(port, "link_downed", count_now));
+    let mut history = History::default();
+    let ahead = NOW + 7200;
+    for n in 0..3 {
+        history.record(&with(n), ahead + (n * 60) - 60);
+    }
+    let step = history.step(&with(2), NOW + 62).unwrap();
+    history.record(&with(2), NOW + 62);
+    // How long ago the last reading was is not known: not long.
+    let moved = |mut time| {
+        step.apply(&mut time);
+        time
+    };
+    assert_eq!(downs(&history), [NOW + 2, NOW + 62]);
+    assert_eq!(moved(ahead + 60), NOW + 62);
+    assert_eq!(moved(ahead + 1000), ahead + 1000, "recorded after the step");
+    let past = &history.ports["0000:18:00.0:1"];
+    assert_eq!(past.downs_within(DAY, NOW + 62), 2);
+}
+
+#[test]
+fn what_the_kernel_logged_in_this_boot_is_remembered_by_a_new_agent() {
+    let event = |kind, order| crate::kmsg::Event {
+        kind,
+        device: crate::kmsg::Device::Pci("0000:19:00.0".into()),
+        driver: "NVRM".into(),
+        count: 2,
+        first: Some(10),
+        last: Some(20),
+        message: "x".repeat(1000),
+        order,
+    };
+    let with_log = |boot: &str, events: Vec<crate::kmsg::Event>| {
+        let mut node = running(&node(), boot, 100, 0);
+        let log = crate::kmsg::Log {
+            events,
+            ..crate::kmsg::Log::default()
+        };
+        node.kernel_log = std::sync::Arc::new(Fact::Known(log));
+        node
+    };
+    let failed = event(crate::kmsg::EventKind::GpuFailed, 0);
+    let mut history = History::default();
+    history.record(&with_log("a", vec![failed]), NOW);
+    assert_eq!(history.check(), Ok(()));
+    let json = serde_json::to_string(&history).unwrap();
+    let saved: std::sync::Arc<History> = std::sync::Arc::new(serde_json::from_str(&json).unwrap());
+    let kinds = |boot: &str| {
+        let mut node = with_log(boot, vec![event(crate::kmsg::EventKind::GpuError, 0)]);
+        node.see_history(saved.clone());
+        let log = node.kernel_log.known().unwrap();
+        log.events
+            .iter()
+            .map(|event| event.kind.name())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(kinds("a"), ["gpu-failed", "gpu-error"]);
+    assert_eq!(kinds("b"), ["gpu-error"]);
+}
+
+#[test]
 fn measurements_go_on_after_the_clock_was_ahead() {
     let node = node();
     let mut history = History::default();

@@ -18,7 +18,7 @@ use rdma_health_node::{
     node::{Probe, VerbsDevice},
 };
 use rdma_health_protocol::{Device, HelperError, Path, PortKey, ProbeReport, RuntimeLimits};
-use rdma_health_rules::{Expectations, Finding, Severity, Verdict, judge};
+use rdma_health_rules::{Expectations, Finding, Severity, Verdict, is_judged_at_once, judge, rule};
 use rdma_health_time::now;
 use rdma_health_view::View;
 use tokio::sync::watch;
@@ -49,7 +49,7 @@ struct Parts {
     generation: u64,
     /// When the agent started.
     started: Instant,
-    /// The problems that this agent has seen in the time of [`SETTLING`], by key.
+    /// The problems that this agent has seen in the time of [`SETTLING`], or knows to be over, by key.
     seen: BTreeSet<String>,
     /// The problems that were recorded last, and whether the agent had settled.
     observed: Option<(BTreeSet<String>, bool)>,
@@ -148,6 +148,7 @@ impl State {
         let shown = self.view();
         let (reading, forgot) = match reading {
             Some(reading) => {
+                parts.follow_clock(&reading.node);
                 let forgot = parts.forget_gone(&reading.node);
                 (reading, forgot)
             }
@@ -182,6 +183,18 @@ enum Judge {
 }
 
 impl Parts {
+    /// Moves what was recorded in this boot if the clock was set since the last reading: before the node is judged, so that what is compared by its age
+    /// is as old as before.
+    fn follow_clock(&mut self, node: &Node) {
+        let Some(step) = self.history.step(&node.facts, node.time) else {
+            return;
+        };
+        Arc::make_mut(&mut self.history).align(&node.facts, node.time);
+        for probe in self.probes.values_mut() {
+            step.apply(&mut Arc::make_mut(probe).time);
+        }
+    }
+
     /// Drops what was measured on a device or port that is gone, or down: it says nothing of what is there now. Whether
     /// there was such a thing.
     fn forget_gone(&mut self, node: &Node) -> bool {
@@ -211,7 +224,7 @@ impl Parts {
             node.see_runtimes(runtimes.clone());
         }
         node.probes = self.probes.values().cloned().collect();
-        node.history = Some(Arc::clone(&self.history));
+        node.see_history(Arc::clone(&self.history));
         let (verdict, diagnosis) = judged.unwrap_or_else(|| {
             let mut verdict = judge(&node, &self.expectations);
             match before {
@@ -219,7 +232,7 @@ impl Parts {
                 None => verdict.keep_remembered(&self.history, &node),
             }
             let diagnosis = diagnose(&node, &verdict.findings, None);
-            self.note(&verdict, &diagnosis);
+            self.note(&verdict, &diagnosis, &node);
             self.generation += 1;
             node.history = Some(Arc::clone(&self.history));
             (Arc::new(verdict), Arc::new(diagnosis))
@@ -238,7 +251,7 @@ impl Parts {
 
 impl Parts {
     /// Remembers since when there have been which problems, and which came and went.
-    fn note(&mut self, verdict: &Verdict, diagnosis: &Diagnosis) {
+    fn note(&mut self, verdict: &Verdict, diagnosis: &Diagnosis, node: &Node) {
         let is_settled = self.started.elapsed() >= SETTLING;
         let findings = verdict.findings.iter().map(Finding::key);
         let keys: BTreeSet<String> = findings.chain(diagnosis.causes.iter().map(Cause::key)).collect();
@@ -247,6 +260,11 @@ impl Parts {
             Missing::Over
         } else {
             self.seen.extend(keys.iter().cloned());
+            let open = self.history.changes.open.iter();
+            let is_known = |open: &&Open| {
+                rule(&open.rule).is_some_and(|rule| is_judged_at_once(node, rule, &open.subject))
+            };
+            self.seen.extend(open.filter(is_known).map(Open::key));
             Missing::NotJudgedYet(&self.seen)
         };
         let observed = Some((keys, is_settled));
@@ -316,7 +334,142 @@ fn log_changes(before: Option<&Verdict>, after: &Verdict) {
 mod tests {
     #![allow(clippy::unwrap_used)] // in a test, a failure is a panic
 
+    use rdma_health_kernel::{
+        Root,
+        collector::{Collector, Refresh},
+    };
+    use rdma_health_tests::tree::Tree;
+
     use super::*;
+
+    fn reading_of(node: Node) -> Reading {
+        Reading {
+            node,
+            read_errors: Vec::new(),
+            reader_threads: 1,
+            revision: 1,
+        }
+    }
+
+    fn node(change: impl FnOnce(&mut Tree)) -> Node {
+        let mut archive = Tree::fixture("h100-connectx7").unwrap();
+        change(&mut archive);
+        let tree = archive.unpack().unwrap();
+        let mut collector = Collector::new(Root::open(tree.path()).unwrap(), Vec::new());
+        collector.refresh(Refresh::All, Instant::now() + Duration::from_secs(5));
+        Node::new(collector.facts())
+    }
+
+    const XID: &str = "4,1,100,-;NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus.\n";
+
+    /// The findings and events of an agent that has read these nodes, and of a new one with its history that reads the last node.
+    fn after_restart(nodes: &[Node], last: Node) -> (Vec<String>, Vec<String>) {
+        let first = State::new(Expectations::default(), History::default());
+        for node in nodes {
+            first.remember(reading_of(node.clone()));
+        }
+        let second = State::new(Expectations::default(), History::clone(&first.history()));
+        second.remember(reading_of(last));
+        let view = second.view().unwrap();
+        let found = view
+            .verdict
+            .findings
+            .iter()
+            .map(|finding| finding.rule.id.to_owned());
+        let events = second.history().changes.events.clone().into_iter();
+        let events = events.map(|event| format!("{} {} {}", event.change.name(), event.rule, event.subject));
+        (found.collect(), events.collect())
+    }
+
+    #[test]
+    fn what_ended_while_the_agent_was_down_is_resolved_at_its_start() {
+        let slow = node(|tree| {
+            let rate = tree
+                .entries()
+                .map(|(path, _)| path.to_owned())
+                .find(|path| path.ends_with("/mlx5_3/ports/1/rate"));
+            tree.write(&rate.unwrap(), "200 Gb/sec (4X HDR)\n").unwrap();
+        });
+        let (found, events) = after_restart(&[slow], node(|_| {}));
+        assert!(!found.contains(&"rate-low".to_owned()), "{found:?}");
+        let last = events.iter().rfind(|event| event.contains("rate-low"));
+        assert_eq!(last.unwrap(), "resolved rate-low mlx5_3:1", "{events:?}");
+    }
+
+    #[test]
+    fn a_fault_of_this_boot_outlives_the_kernels_memory_and_the_agent() {
+        let failed = node(|tree| tree.write("dev/kmsg", XID).unwrap());
+        let empty = |boot: Option<&str>| {
+            node(|tree| {
+                tree.write("dev/kmsg", "6,900,200,-;something else\n").unwrap();
+                if let Some(boot) = boot {
+                    tree.write("proc/sys/kernel/random/boot_id", format!("{boot}\n"))
+                        .unwrap();
+                }
+            })
+        };
+        let has = |(found, _): &(Vec<String>, Vec<String>)| found.contains(&"gpu-failed".to_owned());
+        let same = after_restart(&[failed.clone(), empty(None)], empty(None));
+        assert!(has(&same), "{same:?}");
+        let rebooted = after_restart(&[failed], empty(Some("9c1e7f6e-2222-4222-8333-444455556666")));
+        assert!(!has(&rebooted), "{rebooted:?}");
+        let last = rebooted.1.iter().rfind(|event| event.contains("gpu-failed"));
+        assert!(last.unwrap().starts_with("resolved"), "{rebooted:?}");
+    }
+
+    #[test]
+    fn a_step_of_the_clock_ends_no_finding() {
+        let at = |time: u64, uptime: u64, downs: u64| {
+            let mut node = node(|tree| {
+                let count = tree
+                    .entries()
+                    .map(|(path, _)| path.to_owned())
+                    .find(|path| path.ends_with("/mlx5_3/ports/1/counters/link_downed"));
+                tree.write(&count.unwrap(), format!("{downs}\n")).unwrap();
+            });
+            (node.live, node.facts.time) = (true, time);
+            node.facts.sources.clear();
+            let host = Arc::make_mut(&mut node.facts.host);
+            host.uptime = Fact::Known(uptime);
+            node
+        };
+        let now = now();
+        let mut history = History::default();
+        let ahead = now + 7200;
+        for n in 0..4 {
+            let mut node = at(ahead - 400 + n * 60, 100_000 + n * 60, n);
+            if let Fact::Known(hcas) = &mut node.facts.hcas {
+                for hca in hcas.values_mut() {
+                    for port in Arc::make_mut(hca).ports.values_mut() {
+                        if let Fact::Known(netdev) = &mut port.netdev {
+                            netdev.carrier_downs = Fact::Absent;
+                        }
+                    }
+                }
+            }
+            history.record(&node, node.time);
+        }
+        let downs = |history: &History| {
+            let mut ports = history.ports.values();
+            ports
+                .find(|port| !port.downs.is_empty())
+                .map(|port| port.downs.clone())
+        };
+        assert_eq!(downs(&history).unwrap().len(), 3);
+        let state = State::new(Expectations::default(), history);
+        state.remember(reading_of(at(now, 100_400, 3)));
+        let judged = state.view().unwrap();
+        let seen = judged.node.history.as_ref().unwrap();
+        let times = downs(seen).unwrap();
+        assert!(times.iter().all(|time| *time <= now), "{times:?}");
+        let found: Vec<_> = judged
+            .verdict
+            .findings
+            .iter()
+            .map(|finding| finding.rule.id)
+            .collect();
+        assert!(found.contains(&"port-flapping"), "{found:?}");
+    }
 
     #[test]
     fn a_view_has_a_generation_of_its_own_unless_only_counters_changed() {

@@ -146,10 +146,11 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
         // It describes the running node: compared with a captured tree it would report changes that never happened.
         node.history = remembered(file);
     }
-    if let Some(history) = node.history.as_mut().filter(|_| arguments.snapshot.is_none()) {
-        let mut aligned = History::clone(history);
-        aligned.align(&node.facts, node.facts.time);
-        *history = Arc::new(aligned);
+    if let Some(mut history) = node.history.take() {
+        if arguments.snapshot.is_none() {
+            Arc::make_mut(&mut history).align(&node.facts, node.facts.time);
+        }
+        node.see_history(history);
     }
     let mut verdict = judge(&node, &config.expect);
     if let Some(history) = &node.history {

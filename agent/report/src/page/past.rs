@@ -5,7 +5,7 @@ use rdma_health_node::{
     Node,
     history::{Changes, Since, changes::Change},
     timeline::Happened,
-    words::count_of,
+    words::{and_more, count_of},
 };
 use rdma_health_rules::Finding;
 
@@ -83,10 +83,12 @@ fn finding(page: &mut Markup, change: &Happened, rule: &str) {
     let resolved = change.kind == Change::Resolved.name();
     badge(page, if resolved { "ok" } else { severity }, change.kind);
     page.html("<a href=\"/explain/").text(rule).html("\"><code>");
-    page.text(rule)
-        .html("</code></a> ")
-        .text(&change.subject)
-        .html(" ");
+    page.text(rule).html("</code></a> ").text(&change.subject);
+    let others = change.subjects.len().saturating_sub(1);
+    if others > 0 {
+        page.text(and_more(others));
+    }
+    page.html(" ");
 }
 
 fn other(page: &mut Markup, happened: &Happened) {

@@ -126,6 +126,8 @@ fn past(pseudonyms: &Pseudonyms, history: &mut History) {
     if let Some(clock) = &mut history.clock {
         clock.boot = boot_name(pseudonyms, &clock.boot);
     }
+    // The facts have the kernel log, without what must not leave the node.
+    history.logged = None;
     for boot in &mut history.boots {
         boot.id = boot_name(pseudonyms, &boot.id);
         // As in the facts, where it is the content of a file.
