@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::{Node, history::fair, words::and_more};
+use crate::{Node, history::fair};
 
 /// Maximum number of entries; the oldest of what has most of them are dropped.
 const MAX_ENTRIES: usize = 256;
@@ -147,7 +147,7 @@ fn together(all: Vec<Happened>) -> Vec<Happened> {
     for one in &mut joined {
         let others = one.subjects.len().saturating_sub(1);
         if others > 0 && !one.message.is_empty() {
-            one.message += &format!(" (the same for{})", and_more(others).trim_start_matches(" and"));
+            one.message = format!("{} (the same for {others} more)", one.message);
         }
     }
     joined

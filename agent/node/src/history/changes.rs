@@ -320,12 +320,9 @@ mod tests {
         for time in 0..1000 {
             let down = found("port-down", "critical");
             let current = [other.clone(), down];
-            changes.see(
-                "critical",
-                &current[..1 + usize::from(time % 2 == 0)],
-                time,
-                |_| false,
-            );
+            changes.see("critical", &current[..=usize::from(time % 2 == 0)], time, |_| {
+                false
+            });
         }
         assert_eq!(changes.events.len(), MAX_EVENTS);
         assert_eq!(changes.events[0].rule, "rate-low");

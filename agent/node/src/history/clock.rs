@@ -15,7 +15,7 @@ use super::{History, PortHistory, since::EARLIEST};
 use rdma_health_kernel::Facts;
 
 /// A step of the clock by less than this, in seconds, does not matter to any rule.
-const TOLERANCE: u64 = 60;
+pub(super) const TOLERANCE: u64 = 60;
 /// A clock is trusted if it was not set for this time, in seconds of uptime: a node without a battery sets it soon after boot.
 const TRUSTED_AFTER: u64 = 3600;
 

@@ -230,9 +230,10 @@ fn short(text: &str) -> &str {
 }
 
 impl PortHistory {
-    /// The number of link downs within `seconds` before `now`. One in the future was recorded with a wrong clock.
+    /// The number of link downs within `seconds` before `now`. One in the future was recorded with a wrong clock, unless it is by a step that does
+    /// not matter.
     pub fn downs_within(&self, seconds: u64, now: u64) -> usize {
-        let window = now.saturating_sub(seconds)..=now;
+        let window = now.saturating_sub(seconds)..=now.saturating_add(clock::TOLERANCE);
         self.downs.iter().filter(|down| window.contains(down)).count()
     }
 

@@ -375,6 +375,15 @@ fn a_clock_that_stays_unset_after_boot_forgets_nothing() {
 }
 
 #[test]
+fn a_small_step_back_hides_no_link_down() {
+    let past = PortHistory {
+        downs: vec![NOW, NOW + 20, NOW + 3600],
+        ..PortHistory::default()
+    };
+    assert_eq!(past.downs_within(DAY, NOW), 2);
+}
+
+#[test]
 fn a_step_back_moves_what_was_seen_in_a_tree_too() {
     let node = node();
     let with = |count_now| with_port(&node, |port| count(port, "link_downed", count_now));

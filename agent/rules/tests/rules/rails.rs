@@ -345,6 +345,9 @@ fn a_gpu_without_its_driver_is_found_and_one_of_a_virtual_machine_is_not() {
 
 #[test]
 fn accelerators_of_every_vendor_need_their_driver() {
+    const GAUDI: u16 = 0x1da3;
+    const INTEL: u16 = 0x8086;
+    const FPGA: u16 = 0x10ee;
     let found = |vendor: u16, class: u32, without: usize| {
         let mut node = node(H100, |_| {});
         let Fact::Known(functions) = &mut Arc::make_mut(&mut node.pci).functions else {
@@ -363,9 +366,6 @@ fn accelerators_of_every_vendor_need_their_driver() {
         let found = findings(&node, &auto(), "gpu-without-driver").into_iter();
         found.map(|finding| finding.remedy).collect::<Vec<_>>()
     };
-    const GAUDI: u16 = 0x1da3;
-    const INTEL: u16 = 0x8086;
-    const FPGA: u16 = 0x10ee;
     let gaudi = found(GAUDI, 0x12_0000, 8);
     assert_eq!(gaudi.len(), 8);
     assert!(gaudi[0].contains("grep habanalabs"), "{}", gaudi[0]);
