@@ -2,18 +2,15 @@
 
 #![allow(missing_docs)]
 
+mod common;
+
 use rdma_health_diagnosis::{
     Confidence, diagnose,
-    log::{Log, LogReader},
-    symptom::Grade,
+    symptom::{Grade, SymptomKind},
 };
 use rdma_health_node::Node;
 
-fn read(log: &str) -> Log {
-    let mut reader = LogReader::default();
-    reader.feed(log.as_bytes());
-    reader.finish()
-}
+use common::{first, read};
 
 const OVERFLOW: &str = "MPICH WARNING: OFI is failing to make progress on posting a send. MPICH suspects a hang due to completion queue exhaustion. \
     Setting environment variable FI_CXI_DEFAULT_CQ_SIZE to a higher number might circumvent this scenario.\n";
@@ -196,4 +193,45 @@ fn memory_that_libfabric_cannot_register_is_that_of_a_gpu_only_where_one_is_name
     assert_eq!(confidence(line), Some(Confidence::Possible));
     let of_gpu = format!("{line}libfabric: registered CUDA memory before\n");
     assert_eq!(confidence(&of_gpu), Some(Confidence::Likely));
+}
+
+#[test]
+fn a_mapping_of_an_omni_path_adapter_counts_as_locked_memory_in_any_function() {
+    const LAST: &str = "n1.812xhpl: An unrecoverable error occurred while communicating with the driver\n";
+    for function in ["hfi_userinit", "map_hfi_mem", "hfi_map_other"] {
+        let log = format!(
+            "n1.812{function}: mmap of rcv_x (0xdab) size 4096 failed: Resource temporarily unavailable\n{LAST}"
+        );
+        assert_eq!(first(&log).0, "memlock-limit", "{log}");
+    }
+    assert_eq!(first(LAST).0, "driver-firmware");
+}
+
+#[test]
+fn ranks_without_a_transport_between_them_abort() {
+    let log = "A high-performance Open MPI point-to-point messaging module\nwas unable to find any relevant network interfaces:\n\n\
+               Module: OpenFabrics (openib)\n  Host: n1\n\nAnother transport will be used instead, although this may result in\nlower performance.\n\
+               At least one pair of MPI processes are unable to reach each other for\nMPI communications.\n  BTLs attempted: vader self\n";
+    let (cause, step) = first(log);
+    assert_eq!(cause, "communication-library");
+    assert!(step.contains("--mca mtl psm2"), "{step}");
+}
+
+#[test]
+fn a_status_with_the_words_of_an_error_number_is_none() {
+    let log = "libfabric:gni:ep_ctrl:_gnix_x():571<warn> gnix_y returned Operation not permitted in current state\n";
+    assert_ne!(first(log).0, "device-permission");
+}
+
+#[test]
+fn a_full_disk_below_efa_is_shared_memory() {
+    let log = "libfabric:4321:efa:domain:efa_domain_open():298<warn> efa_domain_init_rdm failed. err: 28\n";
+    let kinds: Vec<_> = read(log).symptoms.iter().map(|symptom| symptom.kind).collect();
+    assert_eq!(kinds, [SymptomKind::SharedMemory]);
+}
+
+#[test]
+fn a_symbol_of_a_provider_that_is_missing_is_one_of_rdma_core() {
+    let log = "EAL: librte_net_x.so: undefined symbol: mlx5dv_query_x\n";
+    assert_eq!(first(log).0, "userspace-libraries");
 }

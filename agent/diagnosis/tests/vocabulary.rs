@@ -389,7 +389,7 @@ fn what_a_process_could_not_do_by_itself_comes_before_the_connection_that_it_clo
         ),
         (
             "server error:\nethernet_read_keys: Couldn't read remote address\nclient error:\nFailed to modify QP to RTS",
-            K::ConnectFailed,
+            K::RtsRefused,
         ),
         (
             "nixlRemoteDisconnectError: NIXL_ERR_REMOTE_DISCONNECT\nnixlNotFoundError: NIXL_ERR_NOT_FOUND",

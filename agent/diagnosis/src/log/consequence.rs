@@ -12,8 +12,8 @@ mod start;
 use rdma_health_protocol::WcStatus;
 
 use self::device::{
-    end_by_limit, end_endpoint, end_opening, end_without_provider, follow_device, follow_report,
-    name_transports, open_without_memory,
+    end_by_last_words, end_by_limit, end_endpoint, end_opening, end_transports, end_without_provider,
+    follow_device, follow_report, name_transports, open_without_memory,
 };
 use self::excused::{doubt_passthrough, excuse_flushes, go_on_without, is_excused};
 use self::gone::Gone;
@@ -171,6 +171,8 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         follow_report,
         open_without_memory,
         end_endpoint,
+        end_by_last_words,
+        end_transports,
         lnet::end_start,
         later::doubt_rejection,
         later::end_fabric,

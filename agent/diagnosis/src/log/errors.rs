@@ -129,10 +129,20 @@ pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
 }
 
 /// Whether the words of an error are those of the program itself, which had no memory of its own for something: `Cannot allocate memory for UCP
-/// listener`. A pool of buffers is registered with the adapter.
+/// listener`. A pool of buffers is registered with the adapter. Or a library's own status has the same words: `Operation not permitted in
+/// current state` is about the order of calls.
 fn is_of_program(rest: &str) -> bool {
-    rest.strip_prefix(" for ")
-        .is_some_and(|what| !["pool", "buffer"].iter().any(|word| what.contains(word)))
+    let of_memory = rest
+        .strip_prefix(" for ")
+        .is_some_and(|what| !["pool", "buffer"].iter().any(|word| what.contains(word)));
+    let of_state = [" in ", " while in ", " from "].iter().any(|word| {
+        rest.strip_prefix(word).is_some_and(|what| {
+            what.split([',', ';', '.', ':'])
+                .next()
+                .is_some_and(|what| what.contains("state"))
+        })
+    });
+    of_memory || of_state
 }
 
 /// Whether a line in lower case has nothing but the text of an error, as a list of causes has: `0: Cannot allocate memory (os error 12)`.

@@ -227,7 +227,8 @@ const MPI: &[Row] = &[
         &["only allow registering part of your physical memory"],
         K::ResourceLimit,
     ),
-    (&["unable to reach each other for", "mpi"], K::SocketFallback),
+    // Open MPI has no transport to the other ranks, and aborts.
+    (&["unable to reach each other for", "mpi"], K::BackendFailed),
     // Open MPI's transport openib is left out for the port: UCX takes its place.
     (&["no openfabrics connection schemes"], K::RdmaDisabled),
     (&["nonexistent openfabrics"], K::SettingUnmatched),

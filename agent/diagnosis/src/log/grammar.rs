@@ -379,10 +379,12 @@ pub(super) fn of_others(lower: &str) -> Option<K> {
     if is_of_node || GPU.iter().any(|words| stands(words)) {
         return Some(K::ComputeError);
     }
-    SHARED
-        .iter()
-        .any(|words| lower.contains(words))
-        .then_some(K::SharedMemory)
+    // Below EFA's provider for reliable datagrams is one over shared memory. The adapter has other errors than a full disk.
+    let is_below_efa = lower.contains("efa_domain_init_rdm")
+        && ["err: 28", "err: -28", "no space left on device"]
+            .iter()
+            .any(|error| lower.contains(error));
+    (is_below_efa || SHARED.iter().any(|words| lower.contains(words))).then_some(K::SharedMemory)
 }
 
 /// Whether a call that a tracer shows only looked for a file: `openat(…, "/usr/lib/libx.so", O_RDONLY) = -1 ENOENT (No such file …)`. A

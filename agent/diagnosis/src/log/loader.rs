@@ -204,6 +204,13 @@ fn misfit(lower: &str) -> Option<(K, usize)> {
             return None;
         }
         let symbol = after(lower, "undefined symbol: ")?;
+        // The provider of a device, or a plugin for it, was built with a newer rdma-core than it finds.
+        let is_of_provider = ["mlx5dv_", "mlx4dv_", "efadv_"]
+            .iter()
+            .any(|beginning| symbol.starts_with(beginning));
+        if is_of_provider && !is_communication(&lower[..at]) {
+            return Some((K::LibraryMismatch, at));
+        }
         if SYMBOLS.iter().any(|beginning| symbol.starts_with(beginning)) {
             return Some((K::BackendMissing, at));
         }

@@ -123,3 +123,15 @@ pub(super) fn is_of_component(text: &str) -> bool {
 pub(super) const COMPONENT: &str = "On each host of the job, run ompi_info | grep -e btl -e pml -e mtl: it lists the components that this Open MPI has. One that is missing was not \
     built, or a library that it needs does not load (ldd on mca_btl_NAME.so). Install the same Open MPI on all hosts, or select a component that all have: --mca pml ucx \
     in place of openib, which Open MPI 5 does not have. The selection is in the command, in openmpi-mca-params.conf or in the environment (env | grep OMPI_MCA).";
+
+/// What Open MPI reports that has no transport to ranks of other nodes, and aborts.
+pub(super) fn is_without_transport(symptom: &Symptom) -> bool {
+    symptom.text.contains("unable to reach each other")
+}
+
+/// The step for it.
+pub(super) const TRANSPORT: &str = "The transports that Open MPI may use here do not reach the other nodes. `BTLs attempted` lists them: openib cannot drive an \
+    Omni-Path adapter, and Open MPI 5 does not have it. ompi_info | grep -e btl -e pml -e mtl where the job runs, in its container too, shows what this Open MPI has. \
+    Select what fits the adapter: --mca pml cm --mca mtl psm2 (or ofi) with Omni-Path, --mca pml ucx with InfiniBand and RoCE. If none is there, use an Open MPI that was \
+    built with it. In a container, ls -d /dev/hfi1_0 /dev/infiniband shows whether it has the devices. A selection of the job (--mca btl, OMPI_MCA_btl) that \
+    leaves out tcp leaves nothing else: remove it.";

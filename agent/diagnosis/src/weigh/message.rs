@@ -239,7 +239,8 @@ const OF_CALL: &str = "FI_LOG_LEVEL=warn shows why the provider of libfabric ref
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
-const FAILED: [(Is, &str); 8] = [
+const FAILED: [(Is, &str); 9] = [
+    (library::is_without_transport, library::TRANSPORT),
     (library::is_of_count, library::COUNT),
     (library::is_of_opening, library::OPENING),
     (is_of_ofi, OFI),

@@ -137,6 +137,41 @@ pub(super) fn open_without_memory(symptoms: &mut [Symptom]) {
     }
 }
 
+/// PSM's last words say less than what failed before in the same program.
+pub(super) fn end_by_last_words(symptoms: &mut [Symptom]) {
+    let is_last = |symptom: &Symptom| {
+        symptom
+            .text
+            .contains("unrecoverable error occurred while communicating")
+    };
+    let failed = symptoms
+        .iter()
+        .filter(|symptom| symptom.grade == Grade::Failure && !is_last(symptom));
+    let Some(first) = failed.filter_map(|symptom| symptom.line).min() else {
+        return;
+    };
+    for symptom in symptoms.iter_mut() {
+        if is_last(symptom) && symptom.line > Some(first) {
+            symptom.follows_another();
+        }
+    }
+}
+
+/// Open MPI reports of each of its transports that it has no adapter, and then that none is left.
+pub(super) fn end_transports(symptoms: &mut [Symptom]) {
+    let is_end = |symptom: &Symptom| {
+        symptom.kind == K::BackendFailed && symptom.text.contains("unable to reach each other")
+    };
+    if !symptoms.iter().any(is_end) {
+        return;
+    }
+    for symptom in symptoms.iter_mut() {
+        if symptom.kind == K::NoDevice && symptom.text.contains("point-to-point messaging module") {
+            symptom.follows_another();
+        }
+    }
+}
+
 /// libfabric's providers return the error number of missing memory for an endpoint, whatever the adapter was refused for.
 pub(super) fn end_endpoint(symptoms: &mut [Symptom]) {
     let is_unopened = |symptom: &&Symptom| {

@@ -32,9 +32,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["ofi endpoint open failed"], K::OpenFailed),
     // PSM2 found a unit that is active, and got no context there.
     (&["psm2 can't open hfi unit"], K::CreateUnexplained),
-    // A mapping of locked memory that is over the limit (EAGAIN, mmap(2)).
+    // A mapping of locked memory that is over the limit (EAGAIN, mmap(2)), in whichever function of PSM.
     (
-        &["hfi_userinit", "mmap of", "resource temporarily unavailable"],
+        &["mmap of", "hfi", "resource temporarily unavailable"],
         K::RegMrNoMemory,
     ),
     // PSM of InfiniPath adapters answers the same where all contexts are in use.
