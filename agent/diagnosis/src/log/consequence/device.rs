@@ -157,6 +157,13 @@ pub(super) fn end_by_last_words(symptoms: &mut [Symptom]) {
     }
 }
 
+/// Whether Open MPI reports it of one of its transports.
+fn names_module(symptom: &Symptom) -> bool {
+    ["point-to-point messaging module", "relevant network interfaces"]
+        .iter()
+        .any(|words| symptom.text.contains(words))
+}
+
 /// Open MPI reports of each of its transports that it has no adapter, and then that none is left.
 pub(super) fn end_transports(symptoms: &mut [Symptom]) {
     let is_end = |symptom: &Symptom| {
@@ -166,7 +173,7 @@ pub(super) fn end_transports(symptoms: &mut [Symptom]) {
         return;
     }
     for symptom in symptoms.iter_mut() {
-        if symptom.kind == K::NoDevice && symptom.text.contains("point-to-point messaging module") {
+        if symptom.kind == K::NoDevice && names_module(symptom) {
             symptom.follows_another();
         }
     }
