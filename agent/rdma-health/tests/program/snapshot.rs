@@ -117,7 +117,7 @@ fn a_file_is_whole_or_not_there_and_never_overwritten_by_accident() {
 
     for (path, reason) in [
         (folder.path().to_owned(), "not a regular file"),
-        (folder.path().join("none/saved"), "No such file"),
+        (folder.path().join("none/saved"), "none does not exist"),
         ("/dev/full".into(), "not a regular file"),
     ] {
         let output = run(&["snapshot", "--root", root, "-o", text(&path), "--force"]);
