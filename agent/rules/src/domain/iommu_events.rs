@@ -12,7 +12,7 @@ use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer,
     domain::{
         iommu::{arguments_in_words, requests_passthrough},
-        logged::{PAST, is_past, when},
+        logged::{is_past, when},
     },
     draft::Draft,
     policy::Exception,
@@ -176,11 +176,17 @@ fn encryption_log(node: &Node) -> Option<&String> {
     active.find(|line| ["SME", "SEV", "TDX"].iter().any(|word| line.contains(word)))
 }
 
+/// While the device is translated, the next job meets the same fault.
+static OVER: Exception = Exception {
+    condition: "if the last message is more than a day old and the device is not translated",
+    severities: Severities::INFO,
+};
+
 /// `iommu-faults`.
 pub static FAULTS: Rule = Rule {
     id: "iommu-faults",
     domain: Domain::Iommu,
-    policy: Policy::of(Severities::WARNING.gpudirect(Severity::Critical)).except(&[&PAST]),
+    policy: Policy::of(Severities::WARNING.gpudirect(Severity::Critical)).except(&[&OVER]),
     title: "The IOMMU blocked memory accesses of an RDMA device or GPU",
     explanation: "The kernel log contains IOMMU faults (DMAR on Intel, AMD-Vi IO_PAGE_FAULT on AMD, arm-smmu \
         F_TRANSLATION on Arm) of an RDMA device or GPU: the device accessed an address that the IOMMU does not map for it. With GPUDirect this is an \
@@ -216,7 +222,7 @@ fn iommu_faults(node: &Node, _: &Expectations) -> Vec<Draft> {
             _ => FAULTS.remedy,
         };
         let finding = Draft::new(&FAULTS, Subject::device(function.subject()), message)
-            .exception(is_past(node, fault).then_some(&PAST))
+            .exception((is_past(node, fault) && !function.is_translated()).then_some(&OVER))
             .remedy(remedy);
         Some(finding.evidence("/dev/kmsg", &fault.event.message))
     });

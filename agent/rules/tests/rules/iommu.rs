@@ -76,6 +76,23 @@ fn faults_of_rdma_devices_are_counted_and_others_are_not() {
 }
 
 #[test]
+fn an_old_iommu_fault_matters_while_the_device_is_translated() {
+    let with = |mode: &str| {
+        let node = node(FIELD, |tree| {
+            let line =
+                "DMAR: [DMA Write NO_PASID] Request device [18:00.0] fault addr 0xff [fault reason 0x05]";
+            tree.write("dev/kmsg", format!("3,1,1,-;{line}\n")).unwrap();
+            tree.write("proc/uptime", "172800.00 1.00\n").unwrap();
+            tree.write("sys/kernel/iommu_groups/7/type", format!("{mode}\n"))
+                .unwrap();
+        });
+        of(&node, &auto(), "iommu-faults")
+    };
+    assert_eq!(with("DMA-FQ"), ["mlx5_0 warning"]);
+    assert_eq!(with("identity"), ["mlx5_0 info"]);
+}
+
+#[test]
 fn a_device_that_was_in_passthrough_at_an_earlier_boot_has_regressed() {
     let mut history = History::default();
     history.record(&node(FIELD, |_| {}), 1000);
