@@ -46,7 +46,6 @@ impl Host {
         Command::new(script)
             .env("PATH", path)
             .env("RDMA_HEALTH_ROOT", root)
-            .env("RDMA_HEALTH_STATE", self.programs.path().join("state"))
             .env("SLURMD_NODENAME", "gpu-07")
             .output()
             .unwrap()
@@ -72,13 +71,17 @@ fn a_critical_problem_drains_the_node_with_its_cause() {
             && asked.contains("iommu-group-translated"),
         "{asked}"
     );
-    // Messages of the program are not part of the reason.
-    let damaged = Host::new(IDLE);
-    fs::write(damaged.programs.path().join("state"), "damaged").unwrap();
-    let messages = damaged.run("prolog", broken.path()).stderr;
-    let messages = String::from_utf8_lossy(&messages).into_owned();
-    assert!(messages.contains("state file could not be read"), "{messages}");
-    assert_eq!(damaged.check(broken.path()).0, asked);
+    // Messages of the program are not part of the reason. On a tree it has none, so that a script adds one.
+    let noisy = Host::new(IDLE);
+    let program = noisy.programs.path().join("rdma-health");
+    let script = format!(
+        "#!/bin/sh\necho 'rdma-health: a message' >&2\nexec {} \"$@\"\n",
+        built("rdma-health").unwrap().display()
+    );
+    fs::remove_file(&program).unwrap();
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(noisy.check(broken.path()).0, asked);
     // Drained already, by anyone.
     for state in ["IDLE+DRAIN Reason=rdma-health: x", "DRAINED Reason=broken fan"] {
         let (asked, _) = Host::new(&format!("NodeName=gpu-07 State={state}")).check(broken.path());
