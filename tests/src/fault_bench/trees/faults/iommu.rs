@@ -79,7 +79,7 @@ pub(super) const CHANGES: &[Change] = &[
         ),
         make: |tree| {
             // Ten minutes before the node was captured.
-            let lines = (863_400..863_420).map(|n| {
+            let lines = (2_591_400..2_591_420).map(|n| {
                 format!("3,{n},{n}000000,-;DMAR: [DMA Write NO_PASID] Request device [18:00.0] fault addr 0x{n}000 [fault reason 0x05] PTE Write access is not set\n")
             });
             tree.write("dev/kmsg", lines.collect::<String>())
