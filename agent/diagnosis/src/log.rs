@@ -81,12 +81,14 @@ pub(crate) mod strerror {
 }
 pub(crate) use cluster::refuses_limit;
 pub(crate) use compile::is_of_build;
+pub(crate) use consequence::is_without_transport;
 pub(crate) use entity::is_named_by_driver;
 pub(crate) use events::{efa_status, efa_words, event_in_words, event_named};
 pub(crate) use fabric::is_of_tools;
-pub(crate) use foreign::{LINK_LOCAL, names_no_address, of_bridge};
+pub(crate) use foreign::{LINK_LOCAL, names_no_address};
 pub(crate) use gid::is_of_mac;
 pub(crate) use grammar::{exceeds_maximum, is_of_socket};
+pub(crate) use interfaces::leads_nowhere;
 pub(crate) use kernel::ethernet_driver;
 pub(crate) use line::row;
 pub(crate) use operation::failed_operations;

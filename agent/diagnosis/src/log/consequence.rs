@@ -11,6 +11,7 @@ mod start;
 
 use rdma_health_protocol::WcStatus;
 
+pub(crate) use self::device::is_without_transport;
 use self::device::{
     end_by_last_words, end_by_limit, end_endpoint, end_opening, end_transports, end_without_provider,
     follow_device, follow_report, name_transports, open_without_memory,

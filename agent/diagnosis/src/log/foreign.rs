@@ -204,7 +204,7 @@ pub(crate) const LINK_LOCAL: &str = "link-local";
 
 /// The address in a line in lower case that a bridge for containers or virtual machines has on every host by default, or that is link-local, and
 /// what has it.
-pub(crate) fn of_bridge(lower: &str) -> Option<(&str, &'static str)> {
+pub(super) fn of_bridge(lower: &str) -> Option<(&str, &'static str)> {
     const BRIDGES: [(&str, &str); 3] = [
         ("172.17.0.1", "docker0"),
         ("192.168.122.1", "virbr0"),

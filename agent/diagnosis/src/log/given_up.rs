@@ -4,9 +4,12 @@
 //! Such a line has one of the two ends, what the program does to the connection, and why. Where it names nothing of RDMA, it counts if
 //! another line shows that the connection with the same end uses RDMA: `Connected to OSD 2 using RDMA`.
 
+use std::sync::LazyLock;
+
 use super::{
     foreign,
     line::{Lower, is_word},
+    phrases::Phrases,
 };
 use crate::symptom::SymptomKind as K;
 
@@ -76,6 +79,9 @@ const OVER_RDMA: [&str; 5] = [
     "rdma transport",
 ];
 
+/// Every line is searched for these first: most have none.
+static WORTH: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(ACTS.into_iter().chain(OVER_RDMA)));
+
 /// Whether a line in lower case reports that the program gave up an end of a connection.
 pub(super) fn gives_up(lower: &str) -> bool {
     let has = |words: &[&str]| words.iter().any(|words| lower.contains(words));
@@ -126,6 +132,9 @@ impl GivenUp {
     /// Adds a line.
     pub(super) fn add(&mut self, line: &Lower<'_>, number: u64) {
         let lower = line.lower.as_str();
+        if !WORTH.occur(lower) {
+            return;
+        }
         if OVER_RDMA.iter().any(|words| lower.contains(words)) && !lower.contains("not using") {
             let named = named_ends(lower).map(|(end, name)| (end, name.to_owned()));
             let room = MOST - self.over_rdma.len().min(MOST);

@@ -3,9 +3,9 @@
 //!
 //! NCCL lists what it uses: `NET/Socket : Using [0]eth0:10.1.0.4<0> [1]veth2ea2288:10.4.0.1<0>`. The other ranks then cannot connect to that address.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
-use super::{Log, foreign::of_bridge, line::Lower, recognise::failure};
+use super::{Log, foreign::of_bridge, line::Lower, phrases::Phrases, recognise::failure};
 use crate::symptom::{Grade, SymptomKind as K};
 
 /// Most interfaces that are kept.
@@ -29,6 +29,10 @@ const LOCAL: [&str; 15] = [
     "pod-id-link",
     "vnet",
 ];
+/// How programs name the address to which they connect.
+const CONNECT: &str = "connect to ";
+/// Every line is searched for these first: most have none.
+static WORTH: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(["using ", "interface ", CONNECT]));
 /// What programs say of a connection that is not made.
 const COMPLAINTS: [&str; 7] = [
     "refused",
@@ -68,20 +72,33 @@ fn listed(lower: &str) -> impl Iterator<Item = (&str, &str)> {
     of_nccl.chain(in_words)
 }
 
-/// The address to which a line in lower case reports no connection.
-fn complained(lower: &str) -> Option<&str> {
-    let (_, rest) = lower.split_once("connect to ")?;
-    let address = rest.split(['<', ' ', ',', ')']).next()?;
-    COMPLAINTS
-        .iter()
-        .any(|words| rest.contains(words))
-        .then_some(address)
+/// The address to which a line in lower case is about connecting, and the rest of the line from there.
+fn connected(lower: &str) -> Option<(&str, &str)> {
+    let (_, rest) = lower.split_once(CONNECT)?;
+    Some((rest.split(['<', ' ', ',', ')']).next()?, rest))
+}
+
+/// Whether a line in lower case reports a connection that is not made.
+fn complains(lower: &str) -> bool {
+    connected(lower).is_some_and(|(_, rest)| COMPLAINTS.iter().any(|words| rest.contains(words)))
+}
+
+/// The address in a line in lower case that leads to no other host, and the interface that has it: one of `local`, or one that is known by its address.
+pub(crate) fn leads_nowhere<'a>(
+    lower: &'a str,
+    local: &'a BTreeMap<String, String>,
+) -> Option<(&'a str, &'a str)> {
+    let listed = connected(lower).and_then(|(address, _)| Some((address, local.get(address)?.as_str())));
+    listed.or_else(|| of_bridge(lower))
 }
 
 impl Interfaces {
     /// Adds a line.
     pub(super) fn add(&mut self, line: &Lower<'_>, number: u64) {
         let lower = line.lower.as_str();
+        if !WORTH.occur(lower) {
+            return;
+        }
         if lower.contains("using ") || lower.contains("interface ") {
             for (name, address) in listed(lower).filter(|(name, _)| is_local(name)) {
                 if self.local.len() < MOST {
@@ -89,19 +106,16 @@ impl Interfaces {
                 }
             }
         }
-        if self.complaints.len() < MOST && complained(lower).is_some() && !line.grade().quoted {
+        if self.complaints.len() < MOST && complains(lower) && !line.grade().quoted {
             self.complaints.push((line.text.to_owned(), number));
         }
     }
 
     /// Reports the first connection to such an address that failed, if the job failed as well.
     pub(super) fn settle(self, log: &mut Log) {
-        let leads_nowhere = |text: &str| {
-            let lower = text.to_ascii_lowercase();
-            of_bridge(&lower).is_some()
-                || complained(&lower).is_some_and(|address| self.local.contains_key(address))
-        };
-        let found = self.complaints.iter().find(|(text, _)| leads_nowhere(text));
+        let is_one =
+            |(text, _): &&(String, u64)| leads_nowhere(&text.to_ascii_lowercase(), &self.local).is_some();
+        let found = self.complaints.iter().find(is_one);
         if let Some((text, number)) = found
             && log.symptoms.iter().any(|symptom| symptom.grade > Grade::Note)
         {

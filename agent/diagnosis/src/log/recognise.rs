@@ -500,7 +500,7 @@ impl Recogniser {
         self.unplaced.take().filter(|_| !has_crashed)
     }
 
-    /// What asks for other firmware: it is the reason where there is no adapter.
+    /// The message of a driver that asks for newer firmware, which may be why a program finds no adapter.
     pub(super) fn asks_firmware(&self) -> Option<Symptom> {
         let (text, number) = self.asks_firmware.as_ref()?;
         Some(failure(&Lower::of(text), SymptomKind::FirmwareMismatch, *number))

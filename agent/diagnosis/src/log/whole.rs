@@ -15,7 +15,7 @@ pub(super) fn settle(log: &mut Log, ranks: &Ranks) {
     of_provider(log);
 }
 
-/// A driver that asks for newer firmware says why there is no device of RDMA.
+/// If a program found no RDMA device and a driver asks for newer firmware, the firmware is the reason.
 pub(super) fn of_firmware(log: &mut Log, symptom: Symptom) {
     let is_without = |symptom: &Symptom| {
         symptom.kind == K::NoDevice && symptom.grade == Grade::Failure && symptom.line.is_some()

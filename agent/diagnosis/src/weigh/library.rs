@@ -124,12 +124,7 @@ pub(super) const COMPONENT: &str = "On each host of the job, run ompi_info | gre
     built, or a library that it needs does not load (ldd on mca_btl_NAME.so). Install the same Open MPI on all hosts, or select a component that all have: --mca pml ucx \
     in place of openib, which Open MPI 5 does not have. The selection is in the command, in openmpi-mca-params.conf or in the environment (env | grep OMPI_MCA).";
 
-/// What Open MPI reports that has no transport to ranks of other nodes, and aborts.
-pub(super) fn is_without_transport(symptom: &Symptom) -> bool {
-    symptom.text.contains("unable to reach each other")
-}
-
-/// The step for it.
+/// What to do where Open MPI has no transport to ranks of other nodes.
 pub(super) const TRANSPORT: &str = "The transports that Open MPI may use here do not reach the other nodes. `BTLs attempted` lists them: openib cannot drive an \
     Omni-Path adapter, and Open MPI 5 does not have it. ompi_info | grep -e btl -e pml -e mtl where the job runs, in its container too, shows what this Open MPI has. \
     Select what fits the adapter: --mca pml cm --mca mtl psm2 (or ofi) with Omni-Path, --mca pml ucx with InfiniBand and RoCE. If none is there, use an Open MPI that was \

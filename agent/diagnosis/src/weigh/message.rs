@@ -5,7 +5,7 @@ use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, job::logged, library, network::layers, pods};
 use crate::{
-    log::{is_named_by_driver, is_of_build},
+    log::{is_named_by_driver, is_of_build, is_without_transport},
     symptom::{Software, Symptom, SymptomKind},
 };
 
@@ -240,7 +240,7 @@ type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
 const FAILED: [(Is, &str); 9] = [
-    (library::is_without_transport, library::TRANSPORT),
+    (is_without_transport, library::TRANSPORT),
     (library::is_of_count, library::COUNT),
     (library::is_of_opening, library::OPENING),
     (is_of_ofi, OFI),

@@ -1,11 +1,13 @@
 //! An address for which `rdma_cm` found no RDMA device, and why.
 
+use std::collections::BTreeMap;
+
 use rdma_health_node::infiniband::LinkLayer;
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, network::layers};
 use crate::{
-    log::{LINK_LOCAL, names_no_address, of_bridge},
+    log::{LINK_LOCAL, leads_nowhere, names_no_address},
     symptom::{Software, Symptom, SymptomKind},
 };
 
@@ -48,17 +50,12 @@ fn without_ipoib<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
 
 /// Weighs a peer with the address of a bridge that each host has. Returns whether there is one.
 fn to_bridge(case: &Case<'_>, scales: &mut Scales) -> bool {
-    let listed = |lower: &str| {
-        let mut local = case.log?.local_interfaces.iter();
-        let (address, name) = local.find(|(address, _)| lower.contains(&format!("connect to {address}<")))?;
-        Some((address.clone(), name.clone()))
-    };
+    let none = BTreeMap::new();
+    let local = case.log.map_or(&none, |log| &log.local_interfaces);
     let found = case.seen(&[SymptomKind::AddressUnresolved]).find_map(|symptom| {
         let lower = symptom.text.to_ascii_lowercase();
-        let by_address =
-            || of_bridge(&lower).map(|(address, bridge)| (address.to_owned(), bridge.to_owned()));
-        let (address, interface) = listed(&lower).or_else(by_address)?;
-        Some((symptom, address, interface))
+        let (address, interface) = leads_nowhere(&lower, local)?;
+        Some((symptom, address.to_owned(), interface.to_owned()))
     });
     let Some((symptom, address, interface)) = found else {
         return false;

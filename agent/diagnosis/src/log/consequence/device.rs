@@ -164,12 +164,14 @@ fn names_module(symptom: &Symptom) -> bool {
         .any(|words| symptom.text.contains(words))
 }
 
+/// What Open MPI reports that has no transport to ranks of other nodes, and aborts.
+pub(crate) fn is_without_transport(symptom: &Symptom) -> bool {
+    symptom.kind == K::BackendFailed && symptom.text.contains("unable to reach each other")
+}
+
 /// Open MPI reports of each of its transports that it has no adapter, and then that none is left.
 pub(super) fn end_transports(symptoms: &mut [Symptom]) {
-    let is_end = |symptom: &Symptom| {
-        symptom.kind == K::BackendFailed && symptom.text.contains("unable to reach each other")
-    };
-    if !symptoms.iter().any(is_end) {
+    if !symptoms.iter().any(is_without_transport) {
         return;
     }
     for symptom in symptoms.iter_mut() {

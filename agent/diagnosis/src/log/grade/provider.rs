@@ -23,9 +23,11 @@ pub(in crate::log) fn refusal(lower: &str) -> Option<usize> {
         && function.bytes().all(is_word)
         && !line.is_empty()
         && line.bytes().all(|byte| byte.is_ascii_digit());
-    let padded = format!(" {message}");
-    let is_refusal = REASONS.iter().any(|reason| padded.contains(reason));
-    (is_place && is_refusal && is_rdma_name(device)).then(|| lower.len() - message.len())
+    let is_refusal = || {
+        let padded = format!(" {message}");
+        REASONS.iter().any(|reason| padded.contains(reason))
+    };
+    (is_place && is_rdma_name(device) && is_refusal()).then(|| lower.len() - message.len())
 }
 
 #[cfg(test)]
