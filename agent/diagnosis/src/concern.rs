@@ -63,7 +63,7 @@ pub(crate) fn lower_others(
             || !others && is_without_rdma(symptom, node, marks)
             || is_of_ethernet_device(symptom)
             || is_mild && is_without_network(symptom)
-            || is_announced_power(symptom, writer)
+            || symptom.kind == SymptomKind::SlotPower && writer.has_usual_power(&symptom.text)
             || is_chosen
                 && matches!(
                     symptom.kind,
@@ -73,11 +73,6 @@ pub(crate) fn lower_others(
             symptom.grade = Grade::Note;
         }
     }
-}
-
-/// Whether the driver reports the power that the board of a GB10 announces, which is enough there. A port that was switched off is a fault.
-fn is_announced_power(symptom: &Symptom, writer: &Node) -> bool {
-    symptom.kind == SymptomKind::SlotPower && writer.is_gb10() && !symptom.text.contains("powered down")
 }
 
 /// Whether a program found no RDMA and goes on over TCP.

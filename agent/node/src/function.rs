@@ -11,7 +11,7 @@ use rdma_health_kernel::{
 };
 use serde::Serialize;
 
-use crate::{Node, history::Boot, platform::Architecture};
+use crate::{Node, history::Boot, model, platform::Architecture};
 
 /// One PCI function: of an RDMA device, of a GPU, or one that affects them.
 #[derive(Debug, Clone, Serialize)]
@@ -126,7 +126,6 @@ impl<'a> Function<'a> {
     /// Whether it is an NVIDIA GPU that offers no GPUDirect RDMA: a `GeForce`, or the GPU of a GB10, whose memory is that of the processor. NVIDIA
     /// numbers the chips of graphics cards in blocks of 128, with `GeForce` before 0x30 and professional cards after it (PCI ID Repository).
     pub fn is_without_gpudirect(&self) -> bool {
-        const NVIDIA: u16 = 0x10de;
         const VGA: u32 = 0x0300;
         let Some(pci) = self.pci.filter(|_| self.role == Role::Gpu) else {
             return false;
@@ -136,7 +135,7 @@ impl<'a> Function<'a> {
             .device
             .known()
             .is_some_and(|device| *device >= 0x1b00 && device & 0x7f < 0x30);
-        pci.vendor.known() == Some(&NVIDIA) && is_graphics_card && is_geforce
+        pci.vendor.known() == Some(&model::NVIDIA) && is_graphics_card && is_geforce
     }
 
     /// Vendor and device number, which equal cards share.
@@ -290,6 +289,11 @@ impl Node {
         self.gpus().any(|gpu| {
             gpu.is_without_gpudirect() && gpu.pci.is_some_and(|pci| pci.device.known() == Some(&GB10))
         })
+    }
+
+    /// Whether a message about low power of a slot is the usual one of a GB10. A port that was switched off because power is missing is a fault there, too.
+    pub fn has_usual_power(&self, message: &str) -> bool {
+        self.is_gb10() && !message.contains("powered down")
     }
 
     /// RDMA functions in hardware that are not virtual functions, in order of address.

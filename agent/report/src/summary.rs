@@ -10,6 +10,7 @@ use rdma_health_node::{
     fact::Unread,
     iommu::DomainType,
     kmsg::{EventClass, EventKind},
+    model,
     nvidia::PeerMemory,
     pci::Role,
     words::{bandwidth, count, latency, listed, size},
@@ -84,7 +85,9 @@ fn kernel(node: &Node) -> Line {
     let (harmless, faults): (Vec<_>, Vec<_>) = events
         .iter()
         .filter(|found| found.event.kind.class() == EventClass::Fault && !found.is_over)
-        .partition(|found| found.event.kind == EventKind::PciPower && node.is_gb10());
+        .partition(|found| {
+            found.event.kind == EventKind::PciPower && node.has_usual_power(&found.event.message)
+        });
     let names: BTreeSet<_> = faults.iter().map(|fault| fault.subject()).collect();
     if !names.is_empty() {
         let names = listed(names.iter().map(String::as_str));
@@ -140,7 +143,6 @@ fn iommu(node: &Node) -> Line {
 }
 
 fn gpudirect(node: &Node) -> Line {
-    const NVIDIA: u16 = 0x10de;
     if let Some(line) = without_functions(node, "no GPU") {
         return line;
     }
@@ -148,8 +150,10 @@ fn gpudirect(node: &Node) -> Line {
     if gpus == 0 {
         return Nothing("no GPU");
     }
-    let is_nvidia =
-        |gpu: &rdma_health_node::Function<'_>| gpu.pci.is_some_and(|pci| pci.vendor.known() == Some(&NVIDIA));
+    let is_nvidia = |gpu: &rdma_health_node::Function<'_>| {
+        gpu.pci
+            .is_some_and(|pci| pci.vendor.known() == Some(&model::NVIDIA))
+    };
     // Other drivers serve NICs without a separate module, which is not judged.
     if !node.gpus().any(|gpu| is_nvidia(&gpu)) {
         return There(count(gpus, "GPU"));

@@ -332,8 +332,7 @@ pub static SLOT_POWER: Rule = Rule {
 
 fn slot_power(node: &Node, _: &Expectations) -> Vec<Draft> {
     adapter_faults(node, &SLOT_POWER, &[EventKind::PciPower], |fault, finding| {
-        // A port that was switched off because power is missing is a fault there, too.
-        let is_usual = node.is_gb10() && !fault.event.message.contains("powered down");
+        let is_usual = node.has_usual_power(&fault.event.message);
         let finding = finding.exception(is_usual.then_some(&ON_GB10));
         Some(finding.remedy(if is_usual { ON_BOARD } else { SLOT_POWER.remedy }))
     })
