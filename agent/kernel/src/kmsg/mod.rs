@@ -105,14 +105,28 @@ impl Source for KernelLog {
     }
 }
 
+/// Whether two events are of one kind and device, so that they are counted as one.
+fn is_same(one: &Event, other: &Event) -> bool {
+    one.kind == other.kind && one.device == other.device
+}
+
 impl Log {
+    /// Whether the kernel has overwritten some of the messages of an earlier reading of the same boot.
+    pub fn lacks(&self, earlier: &[Event]) -> bool {
+        earlier.iter().any(|old| {
+            let event = self.events.iter().find(|event| is_same(event, old));
+            event.is_none_or(|event| {
+                old.count > event.count || old.first.is_some() && old.first != event.first
+            })
+        })
+    }
+
     /// The log with the events of an earlier reading of the same boot.
     #[must_use]
     pub fn remembering(mut self, earlier: &[Event]) -> Self {
         let mut forgotten = Vec::new();
         for old in earlier {
-            let same = |event: &&mut Event| event.kind == old.kind && event.device == old.device;
-            match self.events.iter_mut().find(same) {
+            match self.events.iter_mut().find(|event| is_same(event, old)) {
                 Some(event) => {
                     event.first = old.first.or(event.first);
                     event.count = event.count.max(old.count);
@@ -174,5 +188,6 @@ mod tests {
             ]
         );
         assert_eq!(third.clone().remembering(&third.events), third);
+        assert!(second.lacks(&third.events) && !third.lacks(&second.events));
     }
 }
