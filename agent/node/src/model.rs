@@ -9,7 +9,8 @@ use crate::Node;
 
 /// The PCI vendor id of AMD.
 pub const AMD: u16 = 0x1002;
-const NVIDIA: u16 = 0x10de;
+/// The PCI vendor id of NVIDIA.
+pub const NVIDIA: u16 = 0x10de;
 const BROADCOM: u16 = 0x14e4;
 const MELLANOX: u16 = 0x15b3;
 const AMAZON: u16 = 0x1d0f;

@@ -6,10 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Node, Port};
+use crate::{Node, Port, model};
 
-/// NVIDIA, and the device ids of its GPUs on such boards: B200 and B300 (`SXM`).
-const NVIDIA: u16 = 0x10de;
+/// The device ids of NVIDIA's GPUs on such boards: B200 and B300 (`SXM`).
 const BOARDS: [u16; 2] = [0x2901, 0x3182];
 
 impl Node {
@@ -17,7 +16,7 @@ impl Node {
     pub fn nvswitch_board(&self) -> Option<&str> {
         let is_on_board = |gpu: &crate::Function<'_>| {
             gpu.pci.is_some_and(|pci| {
-                pci.vendor.known() == Some(&NVIDIA)
+                pci.vendor.known() == Some(&model::NVIDIA)
                     && pci.device.known().is_some_and(|id| BOARDS.contains(id))
             })
         };

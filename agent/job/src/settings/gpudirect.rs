@@ -18,8 +18,6 @@ use rdma_health_node::{
 use super::{Draft, NcclVersion, number::number};
 use crate::rails::Rails;
 
-/// The PCI vendor id of NVIDIA.
-const NVIDIA: u16 = 0x10de;
 const LEVEL: &str = "NCCL_NET_GDR_LEVEL";
 
 /// Notes and remarks on GPUDirect RDMA for these ports. None without GPUs.
@@ -35,7 +33,7 @@ pub(super) fn judge(draft: &mut Draft<'_>, node: &Node, rails: &Rails<'_>, nccl:
              NCCL_DMABUF_ENABLE=1",
         );
     }
-    if !vendor(NVIDIA) {
+    if !vendor(model::NVIDIA) {
         return;
     }
     let Some(path) = path(draft, node, nccl) else {

@@ -40,12 +40,11 @@ const OF_AMD: Remedy = Remedy {
 /// Whether the GPU is delivered with a range for its whole memory: GV100, GA100, GH100, GB100, GB110; MI100, MI200, MI300 and MI350 (the PCI
 /// ID Repository).
 fn covers_its_memory(function: &Function<'_>) -> bool {
-    const NVIDIA: u16 = 0x10de;
     let pci = function.pci;
     let vendor = pci.and_then(|pci| pci.vendor.known());
     let device = pci.and_then(|pci| pci.device.known());
     match (vendor, device) {
-        (Some(&NVIDIA), Some(device)) => {
+        (Some(&model::NVIDIA), Some(device)) => {
             matches!(device, 0x1db1..=0x1dbf | 0x20b0..=0x20ff | 0x2321..=0x23ff | 0x2901..=0x29ff | 0x3180..=0x31ff)
         }
         (Some(&model::AMD), Some(device)) => {

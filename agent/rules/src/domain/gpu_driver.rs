@@ -7,16 +7,14 @@ use crate::{
     policy::Exception, remedy::kernel_argument,
 };
 
-const NVIDIA: u16 = 0x10de;
-
 /// `gpu-without-driver`.
 pub static GPU_WITHOUT_DRIVER: Rule = Rule {
     id: "gpu-without-driver",
     domain: Domain::GpuDirect,
     policy: Policy::of(Severities::WARNING.gpudirect(Severity::Critical).not_rdma()).except(&[&WITHOUT_RDMA]),
     title: "The GPU driver is not bound to a GPU",
-    explanation: "No driver is bound to the GPU or accelerator, or one that cannot compute (nouveau). Programs do not see it, and there is no \
-        GPUDirect. The driver was not installed or not loaded, was built for another kernel, or failed on this GPU.",
+    explanation: "The GPU or accelerator has no driver, or one that cannot compute (nouveau). Programs do not see it, and GPUDirect does not \
+        work. The driver was not installed or not loaded, was built for another kernel, or failed on this GPU.",
     remedy: Remedy {
         any: "Load the driver and read why it did not bind: journalctl -k | grep -e NVRM -e nvidia.",
         kubernetes: "With the GPU Operator, check its driver pod on this node: kubectl -n gpu-operator get pods -o wide",
@@ -92,7 +90,7 @@ struct Known {
 
 const KNOWN: [Known; 4] = [
     Known {
-        vendor: NVIDIA,
+        vendor: model::NVIDIA,
         remedy: GPU_WITHOUT_DRIVER.remedy,
     },
     Known {
@@ -160,7 +158,7 @@ fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
             let is_of_nouveau = gpu.driver == Some("nouveau");
             let known = KNOWN.iter().find(|known| vendor_of(gpu) == Some(known.vendor));
             let remedy = match known {
-                Some(known) if known.vendor == NVIDIA && is_of_nouveau => INSTEAD_OF_NOUVEAU,
+                Some(known) if known.vendor == model::NVIDIA && is_of_nouveau => INSTEAD_OF_NOUVEAU,
                 Some(known) => known.remedy,
                 None => OF_ANOTHER,
             };

@@ -3,6 +3,7 @@
 use rdma_health_node::{
     Node,
     infiniband::Hca,
+    model,
     nvidia::PeerMemory,
     platform::{Cluster, Distribution},
     words::count,
@@ -53,13 +54,15 @@ static NO_DRIVER: Exception = Exception {
 const FIRST_EFA: (u16, u16) = (0x1d0f, 0xefa0);
 
 fn peer_memory_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
-    const NVIDIA: u16 = 0x10de;
     if load_failure(node).is_some() {
         return Vec::new();
     }
     let gpus = node
         .gpus()
-        .filter(|gpu| gpu.pci.is_some_and(|pci| pci.vendor.known() == Some(&NVIDIA)))
+        .filter(|gpu| {
+            gpu.pci
+                .is_some_and(|pci| pci.vendor.known() == Some(&model::NVIDIA))
+        })
         .filter(|gpu| !gpu.is_without_gpudirect())
         .count();
     let functions = node.functions();
