@@ -178,6 +178,17 @@ impl Tree {
         self.entries.iter().map(|(path, entry)| (path.as_str(), entry))
     }
 
+    /// The only path that ends so.
+    ///
+    /// # Panics
+    /// If none or several do: the test is wrong.
+    pub fn path(&self, end: &str) -> String {
+        let mut paths = self.entries.keys().filter(|path| path.ends_with(end));
+        let only = paths.next().unwrap_or_else(|| panic!("no path ends in {end}"));
+        assert_eq!(paths.next(), None, "several paths end in {end}");
+        only.clone()
+    }
+
     /// Unpacks into a new temporary directory.
     ///
     /// # Errors

@@ -127,11 +127,7 @@ fn what_the_kernel_logged_about_a_port_that_is_down_stands_above_it() {
         let mut tree = Tree::fixture("h100-connectx7").unwrap();
         tree.write("dev/kmsg", format!("3,1,900000000,-;{MLX5_0}: {message}\n"))
             .unwrap();
-        let state = tree
-            .entries()
-            .map(|(path, _)| path.to_owned())
-            .find(|path| path.ends_with("/mlx5_0/ports/1/state"))
-            .unwrap();
+        let state = tree.path("/mlx5_0/ports/1/state");
         tree.write(&state, "1: DOWN\n").unwrap();
         let node = read(&tree);
         let findings = judge(&node, &Expectations::default()).findings;

@@ -384,11 +384,8 @@ mod tests {
     #[test]
     fn what_ended_while_the_agent_was_down_is_resolved_at_its_start() {
         let slow = node(|tree| {
-            let rate = tree
-                .entries()
-                .map(|(path, _)| path.to_owned())
-                .find(|path| path.ends_with("/mlx5_3/ports/1/rate"));
-            tree.write(&rate.unwrap(), "200 Gb/sec (4X HDR)\n").unwrap();
+            let rate = tree.path("/mlx5_3/ports/1/rate");
+            tree.write(&rate, "200 Gb/sec (4X HDR)\n").unwrap();
         });
         let (found, events) = after_restart(&[slow], node(|_| {}));
         assert!(!found.contains(&"rate-low".to_owned()), "{found:?}");
@@ -421,11 +418,8 @@ mod tests {
     fn a_step_of_the_clock_ends_no_finding() {
         let at = |time: u64, uptime: u64, downs: u64| {
             let mut node = node(|tree| {
-                let count = tree
-                    .entries()
-                    .map(|(path, _)| path.to_owned())
-                    .find(|path| path.ends_with("/mlx5_3/ports/1/counters/link_downed"));
-                tree.write(&count.unwrap(), format!("{downs}\n")).unwrap();
+                let count = tree.path("/mlx5_3/ports/1/counters/link_downed");
+                tree.write(&count, format!("{downs}\n")).unwrap();
             });
             (node.live, node.facts.time) = (true, time);
             node.facts.sources.clear();

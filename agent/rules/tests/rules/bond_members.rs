@@ -18,7 +18,7 @@ fn bonded(is_up: bool, answers: &Answers) -> Node {
     let slaves = format!("{}\n", MEMBERS.join(" "));
     archive.write(&format!("{bonding}/slaves"), slaves).unwrap();
     for (member, up) in MEMBERS.into_iter().zip([true, is_up]) {
-        let device = path(&archive, &format!("/net/{member}/mtu")).replace("/mtu", "");
+        let device = archive.path(&format!("/net/{member}/mtu")).replace("/mtu", "");
         let state = if up { "up\n" } else { "down\n" };
         archive
             .write(&format!("{device}/bonding_slave/mii_status"), state)

@@ -9,7 +9,7 @@ use super::*;
 #[test]
 fn an_adapter_without_rdma_device_names_the_missing_module() {
     let without = node("infiniband-ndr", |tree| {
-        let device = path(tree, "/infiniband/mlx5_1/fw_ver");
+        let device = tree.path("/infiniband/mlx5_1/fw_ver");
         let device = device.strip_suffix("/mlx5_1/fw_ver").unwrap().to_owned();
         assert!(tree.remove(&device) && tree.remove("sys/class/infiniband/mlx5_1"));
         without_module(tree, "mlx5_ib");
@@ -116,7 +116,7 @@ fn an_infiniband_adapter_without_a_driver_is_found_if_the_node_has_no_rdma() {
     assert!(found[0].message.contains("because of its signature"));
     assert!(found[0].remedy.contains("mokutil"));
     let spare = node("infiniband-ndr", |tree| {
-        let device = path(tree, "/infiniband/mlx5_1/fw_ver");
+        let device = tree.path("/infiniband/mlx5_1/fw_ver");
         let function = device.split("/infiniband/").next().unwrap().to_owned();
         for gone in ["infiniband", "driver"] {
             assert!(tree.remove(&format!("{function}/{gone}")));
@@ -134,7 +134,7 @@ fn an_infiniband_adapter_without_a_driver_is_found_if_the_node_has_no_rdma() {
 fn an_ethernet_adapter_without_rdma_device_is_info() {
     let without = node("irdma-e810", |tree| {
         for k in 0..2 {
-            let device = path(tree, &format!("/infiniband/rocep152s0f{k}/fw_ver"));
+            let device = tree.path(&format!("/infiniband/rocep152s0f{k}/fw_ver"));
             let device = device
                 .strip_suffix(&format!("/rocep152s0f{k}/fw_ver"))
                 .unwrap()
@@ -149,7 +149,7 @@ fn an_ethernet_adapter_without_rdma_device_is_info() {
     // Storage over RDMA needs it.
     let with_storage = node("irdma-e810", |tree| {
         for k in 0..2 {
-            let device = path(tree, &format!("/infiniband/rocep152s0f{k}/fw_ver"));
+            let device = tree.path(&format!("/infiniband/rocep152s0f{k}/fw_ver"));
             let device = device.strip_suffix(&format!("/rocep152s0f{k}/fw_ver")).unwrap();
             assert!(tree.remove(device) && tree.remove(&format!("sys/class/infiniband/rocep152s0f{k}")));
         }
@@ -205,7 +205,7 @@ fn equal_boards_with_different_firmware_are_found_and_different_boards_are_not()
         node("bnxt-re", |tree| {
             set(tree, "/bnxt_re1/fw_ver", "231.0.1.0");
             for (address, board) in [("0000:c1:00.0", "0x4114"), ("0000:c1:00.1", board)] {
-                let function = path(tree, &format!("/{address}/vendor"));
+                let function = tree.path(&format!("/{address}/vendor"));
                 let file = |name| function.replace("/vendor", name);
                 tree.write(&file("/subsystem_vendor"), "0x14e4\n").unwrap();
                 tree.write(&file("/subsystem_device"), format!("{board}\n"))
@@ -282,7 +282,7 @@ fn software_devices_are_a_warning_only_where_hardware_is_expected_or_there() {
     );
     // Hardware of which a driver names a parent.
     let named = node("bnxt-re", |tree| {
-        let file = path(tree, "/bnxt_re0/hca_type").replace("/hca_type", "/parent");
+        let file = tree.path("/bnxt_re0/hca_type").replace("/hca_type", "/parent");
         tree.write(&file, "eth0\n").unwrap();
     });
     assert_eq!(of(&named, &auto(), "softroce-in-use"), [""; 0]);
@@ -508,7 +508,7 @@ fn the_legacy_peer_memory_module_is_info_and_both_together_are_a_warning() {
 fn findings_decide_the_status_even_if_not_everything_could_be_judged() {
     // No RDMA device is there, so that hardly anything can be judged; why none is there was found.
     let without = node("infiniband-ndr", |tree| {
-        let device = path(tree, "/infiniband/mlx5_1/fw_ver");
+        let device = tree.path("/infiniband/mlx5_1/fw_ver");
         let device = device.strip_suffix("/mlx5_1/fw_ver").unwrap().to_owned();
         assert!(tree.remove(&device));
         let all: Vec<_> = tree.entries().map(|(path, _)| path.to_owned()).collect();
@@ -531,7 +531,7 @@ fn findings_decide_the_status_even_if_not_everything_could_be_judged() {
     // For information only, and nothing else.
     let ethernet = node("irdma-e810", |tree| {
         for k in 0..2 {
-            let device = path(tree, &format!("/infiniband/rocep152s0f{k}/fw_ver"));
+            let device = tree.path(&format!("/infiniband/rocep152s0f{k}/fw_ver"));
             let end = format!("/rocep152s0f{k}/fw_ver");
             let device = device.strip_suffix(&end).unwrap().to_owned();
             assert!(tree.remove(&device) && tree.remove(&format!("sys/class/infiniband/rocep152s0f{k}")));

@@ -27,7 +27,7 @@ fn severities(found: &[Finding]) -> Vec<&str> {
 #[test]
 fn what_only_the_host_sees_or_sets_is_not_judged_in_a_guest() {
     let small_range = |tree: &mut Tree| {
-        let path = path(tree, "/0000:18:00.0/vendor").replace("/vendor", "/resource");
+        let path = tree.path("/0000:18:00.0/vendor").replace("/vendor", "/resource");
         let text = "0x00000000a0000000 0x00000000a0ffffff 0x0000000000040200\n\
             0x0000380000000000 0x000038000fffffff 0x000000000014220c\n";
         tree.write(&path, text).unwrap();

@@ -84,7 +84,7 @@ fn missing_flow_control_is_found_where_sysfs_shows_it() {
                 tree.write("sys/devices/virtual/net/bond0/qos/pfc", format!("{pfc}\n"))
                     .unwrap();
             }
-            let counters = path(tree, "/mlx5_bond_0/ports/1/hw_counters/np_cnp_sent");
+            let counters = tree.path("/mlx5_bond_0/ports/1/hw_counters/np_cnp_sent");
             tree.write(&counters, "0\n").unwrap();
             set(tree, "/mlx5_bond_0/ports/1/hw_counters/rp_cnp_handled", "0");
         })

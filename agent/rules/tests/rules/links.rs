@@ -362,7 +362,7 @@ fn a_port_whose_state_is_unknown_leaves_the_node_unjudged() {
     let verdict = |change: &dyn Fn(&mut Tree)| judge(&node("h100-connectx7", change), &auto());
     assert_eq!(verdict(&|_| ()).unknown_because, None);
     let unread = verdict(&|tree| {
-        let file = path(tree, "/mlx5_3/ports/1/state");
+        let file = tree.path("/mlx5_3/ports/1/state");
         assert!(tree.remove(&file));
     });
     let why = unread.unknown_because.unwrap();

@@ -89,20 +89,9 @@ fn message(node: &Node, expectations: &Expectations, rule: &str) -> String {
     findings(node, expectations, rule).remove(0).message
 }
 
-/// The only path in the tree that ends so.
-fn path(tree: &Tree, end: &str) -> String {
-    let mut paths = tree
-        .entries()
-        .map(|(path, _)| path)
-        .filter(|path| path.ends_with(end));
-    let only = paths.next().unwrap_or_else(|| panic!("no path ends in {end}"));
-    assert_eq!(paths.next(), None, "several paths end in {end}");
-    only.to_owned()
-}
-
 /// Writes the only file whose path ends so.
 fn set(tree: &mut Tree, end: &str, content: &str) {
-    let path = path(tree, end);
+    let path = tree.path(end);
     tree.write(&path, format!("{content}\n")).unwrap();
 }
 
@@ -120,7 +109,7 @@ fn take_device(tree: &mut Tree, name: &str) -> Option<String> {
 
 /// Changes bytes of a PCI function's configuration space.
 fn configure(tree: &mut Tree, address: &str, offset: usize, bytes: &[u8]) {
-    let path = path(tree, &format!("/{address}/config"));
+    let path = tree.path(&format!("/{address}/config"));
     let Some(Entry::File { content, .. }) = tree.get(&path) else {
         panic!("no file {path}")
     };

@@ -209,7 +209,7 @@ fn a_device_that_sends_larger_packets_than_its_port_accepts_is_found() {
 fn a_gpu_with_a_small_range_for_its_memory_is_found() {
     let ranges = |last: &str| {
         node(H100, |tree| {
-            let path = path(tree, "/0000:18:00.0/vendor").replace("/vendor", "/resource");
+            let path = tree.path("/0000:18:00.0/vendor").replace("/vendor", "/resource");
             let text = format!(
                 "0x00000000a0000000 0x00000000a0ffffff 0x0000000000040200\n0x0000380000000000 {last} 0x000000000014220c\n"
             );

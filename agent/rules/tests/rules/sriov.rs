@@ -9,7 +9,7 @@ const VFS: &str = "connectx6-vfs";
 #[test]
 fn fewer_virtual_functions_than_configured_or_expected_are_found() {
     let missing = node(VFS, |tree| {
-        let link = path(tree, "/virtfn2");
+        let link = tree.path("/virtfn2");
         assert!(tree.remove(&link));
     });
     assert_eq!(of(&missing, &auto(), "vfs-missing"), ["mlx5_0 warning"]);
@@ -35,7 +35,7 @@ fn an_adapter_in_use_without_virtual_functions_is_found_among_equals_that_have_s
     let rails = |without: &'static [u8], idle: Option<u8>| {
         node("h100-connectx7", move |tree| {
             for rail in 0..8u8 {
-                let device = path(tree, &format!("/infiniband/mlx5_{rail}/fw_ver"));
+                let device = tree.path(&format!("/infiniband/mlx5_{rail}/fw_ver"));
                 let function = device.split("/infiniband/").next().unwrap().to_owned();
                 let number = if without.contains(&rail) { 0 } else { 2 };
                 let vfs = [("sriov_totalvfs", 8), ("sriov_numvfs", number)];
@@ -71,7 +71,7 @@ fn an_adapter_in_use_without_virtual_functions_is_found_among_equals_that_have_s
 fn a_virtual_function_without_driver_is_a_warning_unless_autoprobe_is_off() {
     let unbound = |autoprobe: &str| {
         node(VFS, |tree| {
-            let driver = path(tree, "/0000:41:00.4/driver");
+            let driver = tree.path("/0000:41:00.4/driver");
             assert!(tree.remove(&driver) && tree.remove("sys/class/infiniband/mlx5_3"));
             set(tree, "/0000:41:00.0/sriov_drivers_autoprobe", autoprobe);
         })
@@ -95,7 +95,7 @@ fn virtual_functions_that_wait_for_a_refused_mode_are_not_bound_by_hand() {
     let entered = "6,10,19000000,-;mlx5_core 0000:41:00.0: E-Switch: Enable: mode(OFFLOADS), nvfs(4), active vports(5)\n";
     let remedy = |log: &str| {
         let node = node(VFS, |tree| {
-            let driver = path(tree, "/0000:41:00.4/driver");
+            let driver = tree.path("/0000:41:00.4/driver");
             assert!(tree.remove(&driver) && tree.remove("sys/class/infiniband/mlx5_3"));
             tree.write("dev/kmsg", log).unwrap();
         });
