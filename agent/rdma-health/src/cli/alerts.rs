@@ -280,40 +280,15 @@ fn write_alert(
 /// A template that writes what nodes may share that have the cause in the label `cause`.
 fn shared() -> String {
     const HOST: &str = "the kernel, the driver or the firmware";
-    let of = |domain| match domain {
-        Domain::Link => "a switch, a rack, a kind of cable or the subnet manager",
-        Domain::Gids | Domain::Network => "the network configuration, a switch or the driver",
-        Domain::Limits => "the configuration of the container runtime or of systemd",
-        Domain::Probe => "the driver, the firmware or a switch",
-        Domain::Reading => "the version or the permissions of rdma-health",
+    let of = |text: &CauseText| match text.domain {
+        Some(Domain::Link) => "a switch, a rack, a kind of cable or the subnet manager",
+        Some(Domain::Gids | Domain::Network) => "the network configuration, a switch or the driver",
+        Some(Domain::Limits) => "the configuration of the container runtime or of systemd",
+        Some(Domain::Probe) => "the driver, the firmware or a switch",
+        Some(Domain::Reading) => "the version or the permissions of rdma-health",
         _ => HOST,
     };
-    let ids = CAUSES
-        .iter()
-        .map(|cause| cause.id)
-        .chain(CATALOGUE.iter().map(|rule| rule.id));
-    let mut by_text: Vec<(&str, Vec<&str>)> = Vec::new();
-    for id in ids {
-        let text = domain_of(id).map_or(HOST, of);
-        let known = by_text.iter_mut().find(|(known, _)| *known == text);
-        match known {
-            _ if text == HOST => {}
-            Some((_, ids)) if ids.contains(&id) => {}
-            Some((_, ids)) => ids.push(id),
-            None => by_text.push((text, vec![id])),
-        }
-    }
-    let mut template = String::new();
-    for (text, ids) in by_text {
-        let otherwise = if template.is_empty() { "" } else { "else " };
-        let _ = write!(template, "{{{{ {otherwise}if eq $labels.cause");
-        for id in ids {
-            let _ = write!(template, " \"{id}\"");
-        }
-        let _ = write!(template, " }}}}{text}");
-    }
-    let _ = write!(template, "{{{{ else }}}}{HOST}{{{{ end }}}}");
-    template
+    by_cause(|_| true, of, HOST)
 }
 
 /// A template that writes the title of the cause in the label `cause`.
@@ -348,20 +323,29 @@ fn by_cause(is_here: impl Fn(Domain) -> bool, of: fn(&CauseText) -> &'static str
         step: rule.remedy.any,
         domain: Some(rule.domain),
     });
-    let mut template = String::new();
+    let mut by_text: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for text in causes.chain(rules) {
         // A cause without rules explains what probes measure.
         if !is_here(text.domain.unwrap_or(Domain::Probe)) || seen.contains(&text.id) {
             continue;
         }
-        let otherwise = if seen.is_empty() { "" } else { "else " };
-        let (id, text_of) = (text.id, of(&text));
-        let _ = write!(
-            template,
-            "{{{{ {otherwise}if eq $labels.cause \"{id}\" }}}}{text_of}"
-        );
-        seen.push(id);
+        seen.push(text.id);
+        let text_of = of(&text);
+        match by_text.iter_mut().find(|(known, _)| *known == text_of) {
+            _ if text_of == unknown => {}
+            Some((_, ids)) => ids.push(text.id),
+            None => by_text.push((text_of, vec![text.id])),
+        }
+    }
+    let mut template = String::new();
+    for (text, ids) in by_text {
+        let otherwise = if template.is_empty() { "" } else { "else " };
+        let _ = write!(template, "{{{{ {otherwise}if eq $labels.cause");
+        for id in ids {
+            let _ = write!(template, " \"{id}\"");
+        }
+        let _ = write!(template, " }}}}{text}");
     }
     let _ = write!(template, "{{{{ else }}}}{unknown}{{{{ end }}}}");
     template

@@ -12,8 +12,8 @@ use super::{client::Client, scrape, table};
 
 /// A node with 8 GPUs and 9 HCAs, on which every source of facts finds something.
 const NODE: &str = "h100-connectx7";
-/// How often the agent reads everything, and how long that is watched.
-const INTERVAL: &str = "5s";
+/// How often the agent reads everything, in seconds, and how many times that is watched.
+const INTERVAL: u64 = 5;
 const READINGS: u32 = 24;
 /// Megabytes.
 const MOST: f64 = 12.0;
@@ -21,7 +21,7 @@ const MOST: f64 = 12.0;
 pub(crate) fn measure() -> Result<()> {
     let tree = fleet::directory()?;
     write(tree.path())?;
-    let agent = scrape::agent(tree.path(), &["--interval", INTERVAL])?;
+    let agent = scrape::agent(tree.path(), &["--interval", &format!("{INTERVAL}s")])?;
     println!("\nResident memory on a whole node with {DEVICES} HCAs, target at most {MOST} MB");
     let mut clients = [false, true].map(|gzip| Client::new(agent.address, gzip));
     for reading in 0..=READINGS {
@@ -34,7 +34,7 @@ pub(crate) fn measure() -> Result<()> {
             let word = table::word(most <= MOST);
             println!("  after {reading:>2} readings {now:>6.1} MB, at most so far {most:>6.1} MB: {word}");
         }
-        sleep(Duration::from_secs(5));
+        sleep(Duration::from_secs(INTERVAL));
     }
     Ok(())
 }
