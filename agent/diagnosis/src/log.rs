@@ -308,6 +308,8 @@ impl LogReader {
         self.recogniser.interfaces().settle(&mut self.log);
         whole::settle(&mut self.log, self.recogniser.ranks());
         consequence::settle(&mut self.log.symptoms);
+        let successes = self.recogniser.successes();
+        successes.end_by_other(&mut self.log.symptoms);
         if !self.recogniser.ranks().names_network()
             && self.log.hosts.len() < 2
             && self.log.nodes.is_none_or(|nodes| nodes < 2)

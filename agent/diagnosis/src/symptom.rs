@@ -6,7 +6,6 @@ use serde::Serialize;
 pub(crate) mod completion;
 mod family;
 mod kind;
-mod other;
 mod software;
 
 pub use family::Family;

@@ -8,6 +8,7 @@ mod helper;
 pub(crate) mod host;
 mod job;
 mod network;
+mod other;
 mod platform;
 pub(crate) mod storage;
 
@@ -100,6 +101,9 @@ pub static CAUSES: &[&KnownCause] = &[
     &hardware::DRIVER_FIRMWARE,
     &hardware::SOFTWARE_RDMA,
     &dma::IOMMU_NEXT_BOOT,
+    &other::SHARED_MEMORY,
+    &other::TCP_CONNECTION,
+    &other::GPU_PROGRAM,
 ];
 
 /// The cause to look at first where no fact distinguishes the causes of a symptom. Of other symptoms, it is the most common cause.

@@ -32,11 +32,6 @@ fn every_symptom_but_the_rarest_has_a_cause() {
         "IBV_WC_INV_EEC_STATE_ERR",
         "IBV_WC_TM_ERR",
         "IBV_WC_TM_RNDV_INCOMPLETE",
-        // Not of RDMA.
-        "compute-error",
-        "shared-memory-error",
-        "tcp-error",
-        "gloo-error",
         // A line without a known meaning has no known cause.
         "unrecognised",
     ];

@@ -212,7 +212,7 @@ fn libraries_over_rdma_are_read_by_their_own_words() {
 }
 
 #[test]
-fn errors_of_the_gpu_and_of_shared_memory_are_named_and_are_no_failure_of_rdma() {
+fn errors_of_the_gpu_and_of_shared_memory_end_a_job_where_rdma_did_not_fail() {
     for (line, kind) in [
         (
             "n1:1:9 [0] enqueue.cc:1500 NCCL WARN Cuda failure 2 'out of memory'",
@@ -236,7 +236,26 @@ fn errors_of_the_gpu_and_of_shared_memory_are_named_and_are_no_failure_of_rdma()
             .iter()
             .map(|symptom| (symptom.kind, symptom.grade))
             .collect();
-        assert_eq!(found, [(kind, Grade::Note)], "{line}");
+        assert_eq!(found, [(kind, Grade::Degraded)], "{line}");
+        let went_on = format!("{line}\nn1 step 100 loss 2.31\nTraining finished\n");
+        let grades: Vec<_> = read(&went_on)
+            .symptoms
+            .iter()
+            .map(|symptom| symptom.grade)
+            .collect();
+        assert_eq!(grades, [Grade::Note], "the job went on: {line}");
+        let after = format!(
+            "n1:1:9 [0] transport/net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 10.0.0.1<1> with status=12 opcode=0 len=0 vendor err 129 (Send)\n{line}"
+        );
+        let found: Vec<_> = read(&after)
+            .symptoms
+            .iter()
+            .map(|symptom| (symptom.kind, symptom.grade))
+            .collect();
+        assert!(
+            found.contains(&(kind, Grade::Note)),
+            "RDMA failed first: {found:?}"
+        );
     }
 }
 

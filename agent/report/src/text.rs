@@ -218,7 +218,6 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
         }
     }
     if parts.is_empty() {
-        let others = number_of(diagnosis, |symptom| symptom.kind.is_of_other());
         // What keeps the verdict from "ok" without being a failure by itself: a collective operation that timed out.
         let doubt = diagnosis
             .symptoms
@@ -227,22 +226,18 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
         let notes = number_of(diagnosis, |symptom| {
             symptom.line.is_some() && symptom.grade == Grade::Note
         });
-        parts.push(match (others, doubt) {
-            (0, None) if notes > 0 => {
+        parts.push(match doubt {
+            None if notes > 0 => {
                 format!(
                     "no problem found, {} in the log without consequence",
                     count(notes, "symptom")
                 )
             }
-            (0, Some(doubt)) => format!("no problem of RDMA found; the log shows {}", doubt.kind),
-            (0, None) if diagnosis.log.as_ref().is_some_and(|log| log.document) => {
+            Some(doubt) => format!("no problem of RDMA found; the log shows {}", doubt.kind),
+            None if diagnosis.log.as_ref().is_some_and(|log| log.document) => {
                 "no problem found on the node; the log reads like documentation and was not judged".into()
             }
-            (0, None) => "no problem found".into(),
-            _ => format!(
-                "no problem of RDMA found, {} of other kinds in the log",
-                count(others, "error")
-            ),
+            None => "no problem found".into(),
         });
     }
     let cause = diagnosis

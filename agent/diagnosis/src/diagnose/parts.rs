@@ -32,14 +32,11 @@ pub(super) fn unexplained(symptoms: &[Symptom]) -> Option<String> {
     })
 }
 
-/// The next step where a log shows an error that is not of RDMA, or a job that its settings keep from RDMA, and nothing else.
+/// The next step where a log shows a job that its settings keep from RDMA, and nothing else.
 pub(super) fn without_rdma(symptoms: &[Symptom], log: Option<&Log>) -> Option<String> {
     let mut of_log = symptoms.iter().filter(|symptom| symptom.line.is_some());
     if of_log.clone().any(|symptom| symptom.grade > Grade::Note) {
         return None;
-    }
-    if let Some(step) = of_log.clone().find_map(|symptom| symptom.kind.step_of_other()) {
-        return Some(step.to_owned());
     }
     let is_of_choice = |symptom: &Symptom| {
         matches!(

@@ -389,6 +389,19 @@ impl Successes {
         }
     }
 
+    /// An error of something else than RDMA ended the job, if nothing of RDMA failed, and the job did not go on.
+    pub(super) fn end_by_other(&self, symptoms: &mut [Symptom]) {
+        if symptoms.iter().any(|symptom| symptom.grade > Grade::Note) {
+            return;
+        }
+        let worked = self.finished.max(self.went_on).max(self.passed);
+        for symptom in symptoms.iter_mut().filter(|symptom| symptom.kind.is_of_other()) {
+            if !is_later(worked, symptom) {
+                symptom.grade = Grade::Degraded;
+            }
+        }
+    }
+
     /// Lowers an event that the job outlived: it counted its steps after it, or only mentions it, and nothing else failed.
     fn outlive(&self, symptoms: &mut [Symptom]) {
         let is_event = |symptom: &Symptom| can_go_on(symptom.kind);

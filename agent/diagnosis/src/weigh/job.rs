@@ -410,7 +410,7 @@ fn unsupported_module(case: &Case<'_>, scales: &mut Scales) {
 
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
-    const KINDS: [SymptomKind; 28] = [
+    const KINDS: [SymptomKind; 32] = [
         SymptomKind::NeighbourTableFull,
         SymptomKind::FirmwareRefused,
         SymptomKind::ModuleInUse,
@@ -439,6 +439,10 @@ pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
         SymptomKind::GpuDoorbellFailed,
         SymptomKind::GpuStopped,
         SymptomKind::GpuLinkError,
+        SymptomKind::SharedMemory,
+        SymptomKind::TcpError,
+        SymptomKind::GlooError,
+        SymptomKind::ComputeError,
     ];
     unsupported_module(case, scales);
     let of_other = |symptom: &&Symptom| symptom.kind == SymptomKind::AdapterNotStarted && is_silent(symptom);

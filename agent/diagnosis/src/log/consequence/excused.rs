@@ -11,7 +11,7 @@ pub(super) fn is_excused(symptoms: &mut Vec<Symptom>) -> bool {
     /// An exception may come some lines before its reason.
     const BEFORE: u64 = 3;
     let is_other = |symptom: &Symptom| match symptom.kind {
-        K::ComputeError | K::SharedMemory | K::TcpError => true,
+        kind if kind.is_of_other() => true,
         K::RankFailed => ended::is_own_error(&symptom.text.to_ascii_lowercase()),
         _ => false,
     };
@@ -20,7 +20,7 @@ pub(super) fn is_excused(symptoms: &mut Vec<Symptom>) -> bool {
         return false;
     };
     let is_general = |symptom: &Symptom| {
-        let over_tcp = kind == K::TcpError
+        let over_tcp = matches!(kind, K::TcpError | K::GlooError)
             && is_seen_by_peer(symptom.kind)
             && !matches!(symptom.kind, K::Completion(_))
             && symptom.named.device.is_none();

@@ -65,7 +65,7 @@ pub(super) fn write_symptom(out: &mut impl Write, kind: SymptomKind, style: Styl
     list(out, "rarely", linked(Link::Sometimes), style)?;
     writeln!(out)?;
     let ranked = "Run rdma-health check --log FILE on the node that wrote the log. It ranks these causes by what the node shows.";
-    bold(out, "next step", kind.step_of_other().unwrap_or(ranked), style)
+    bold(out, "next step", ranked, style)
 }
 
 /// What one line of a log shows.
