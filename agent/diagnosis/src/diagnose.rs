@@ -71,7 +71,12 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     } else {
         Grade::Secondary
     };
-    let primary: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.grade >= least).collect();
+    // What ended a job where RDMA did not fail has a cause, too.
+    let is_of_other = |symptom: &Symptom| symptom.grade == Grade::Unrecognised && symptom.kind.is_of_other();
+    let primary: Vec<&Symptom> = symptoms
+        .iter()
+        .filter(|symptom| symptom.grade >= least || is_of_other(symptom))
+        .collect();
     let containers = node.may_run_containers() && !log.is_some_and(|log| log.marks.slurm || log.marks.login);
     let case = |node, symptoms| Case {
         node,

@@ -6,7 +6,7 @@ mod common;
 
 use rdma_health_diagnosis::symptom::{Grade, SymptomKind as K};
 
-use common::{each_is, kinds, read};
+use common::{each_is, kinds, primary, read};
 
 #[test]
 fn a_mark_before_every_line_hides_no_message() {
@@ -96,7 +96,7 @@ fn the_log_as_a_whole_decides_what_a_line_means() {
             "same network",
         ),
     ]);
-    assert_eq!(kinds(xml), []);
+    assert_eq!(primary(xml), []);
     // Two runs of one host.
     let runs = "n1:1:1 [0] NCCL INFO Using network IB\nn1:1:1 [0] NCCL INFO Using network IBext_v8\n";
     assert_eq!(kinds(runs), []);

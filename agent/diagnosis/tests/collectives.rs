@@ -259,7 +259,7 @@ fn gloo_connects_over_tcp_and_its_errors_are_none_of_rdma() {
         .iter()
         .map(|symptom| (symptom.kind, symptom.grade))
         .collect();
-    assert_eq!(found, [(K::GlooError, Grade::Note)]);
+    assert_eq!(found, [(K::GlooError, Grade::Unrecognised)]);
 }
 
 #[test]

@@ -350,9 +350,9 @@ fn an_error_of_a_gpu_explains_what_other_ranks_saw_over_sockets() {
     let memory = "n1:8:9 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n";
     assert!(worst(peer) > Some(Grade::Note));
     let log = format!("{peer}{memory}");
-    assert_eq!(worst(&log), Some(Grade::Note));
+    assert_eq!(worst(&log), Some(Grade::Unrecognised));
     let step = diagnose(&Node::unknown(), &[], Some(&read(&log))).next_step;
-    assert!(step.unwrap().contains("CUDA or ROCm first"));
+    assert!(step.unwrap().contains("the error of CUDA or ROCm"));
 }
 
 #[test]

@@ -241,7 +241,7 @@ fn open_mpi_over_tcp_beside_an_adapter_that_it_left_out_does_not_use_rdma() {
         "{cause}"
     );
     assert_eq!(grade(LEFT_OUT), None);
-    assert_eq!(grade(TCP), Some(Grade::Note));
+    assert_eq!(grade(TCP), Some(Grade::Unrecognised));
 }
 
 #[test]

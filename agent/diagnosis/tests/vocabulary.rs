@@ -236,7 +236,7 @@ fn errors_of_the_gpu_and_of_shared_memory_end_a_job_where_rdma_did_not_fail() {
             .iter()
             .map(|symptom| (symptom.kind, symptom.grade))
             .collect();
-        assert_eq!(found, [(kind, Grade::Degraded)], "{line}");
+        assert_eq!(found, [(kind, Grade::Unrecognised)], "{line}");
         let went_on = format!("{line}\nn1 step 100 loss 2.31\nTraining finished\n");
         let grades: Vec<_> = read(&went_on)
             .symptoms

@@ -7,7 +7,7 @@ mod common;
 use rdma_health_diagnosis::{diagnose, symptom::SymptomKind};
 use rdma_health_node::Node;
 
-use common::{each_is, first, kinds, read};
+use common::{each_is, first, kinds, primary, read};
 
 #[test]
 fn what_a_program_repeats_in_one_line_is_read_as_lines() {
@@ -98,7 +98,7 @@ fn a_failure_of_another_device_or_network_is_none_of_rdma() {
          [2] W [rpc-transport.c:351:rpc_transport_load] 0-rpc-transport: 'rdma' initialization failed\n\
          [3] E [MSGID: 106244] [glusterd.c:1764:init] 0-management: creation of 1 listeners failed, continuing with succeeded transport",
     ] {
-        assert_eq!(kinds(text), [], "{text}");
+        assert_eq!(primary(text), [], "{text}");
     }
     let refused = "[1] W [MSGID: 103071] [rdma.c:4629:__gf_rdma_ctx_create] 0-rpc-transport/rdma: rdma_cm event channel creation failed [No such device]";
     assert_eq!(kinds(refused), [SymptomKind::CmUnavailable]);
@@ -252,7 +252,7 @@ fn parameters_quotations_and_what_was_permitted_are_no_failures() {
          n1:31:67 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n\
          n1:31:67 [3] proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation Setup",
     ] {
-        assert_eq!(kinds(text), [], "{text}");
+        assert_eq!(primary(text), [], "{text}");
     }
 }
 

@@ -86,8 +86,8 @@ pub(super) fn confidence(scales: &Scales, explained: &[(&Symptom, Link)], has_fi
 pub(super) fn severity_of(explained: &[(&Symptom, Link)]) -> Severity {
     match explained.iter().map(|(symptom, _)| symptom.grade).max() {
         Some(Grade::Failure) => Severity::Critical,
+        Some(Grade::Unrecognised | Grade::Note) | None => Severity::Info,
         Some(_) => Severity::Warning,
-        None => Severity::Info,
     }
 }
 

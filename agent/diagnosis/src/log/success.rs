@@ -8,6 +8,8 @@ mod start;
 
 use std::sync::LazyLock;
 
+use rdma_health_protocol::Errno;
+
 use self::ports::Ports;
 pub(super) use self::start::is_of_start;
 use super::{
@@ -51,6 +53,8 @@ enum Success {
     Replaced,
     /// The ranks of a communicator of NCCL reached each other.
     Initialised,
+    /// A connection over TCP came about at last.
+    Connected,
 }
 
 /// Words, in lower case.
@@ -104,6 +108,8 @@ const WORDS: &[(&str, Success)] = &[
     ("another transport will be used instead", Success::Replaced),
     ("application startup complete", Success::Served),
     ("init complete", Success::Initialised),
+    // A plugin of NCCL for TCP.
+    ("connected after ", Success::Connected),
     ("test complete", Success::Served),
     ("transfer complete", Success::Served),
 ];
@@ -159,6 +165,7 @@ pub(super) struct Successes {
     finished: Option<u64>,
     replaced: Option<u64>,
     initialised: Option<u64>,
+    connected: Option<u64>,
     /// The job counted its steps, or ended as it should.
     pub(super) went_on: Option<u64>,
     /// The subnet manager has an active port.
@@ -205,6 +212,7 @@ impl Successes {
                 Some((_, Success::Transport)) => self.transport = Some(line),
                 Some((_, Success::Subnet)) if fabric::is_of_opensm(lower) => self.subnet = Some(line),
                 Some((_, Success::NoDatagrams)) => self.no_datagrams = Some(line),
+                Some((_, Success::Connected)) => self.connected = Some(line),
                 Some((_, Success::Served)) => self.served = Some(line),
                 Some((_, Success::LowerMtu)) => self.lower_mtu = Some(line),
                 Some((_, Success::Started)) => self.started = Some(line),
@@ -394,10 +402,16 @@ impl Successes {
         if symptoms.iter().any(|symptom| symptom.grade > Grade::Note) {
             return;
         }
-        let worked = self.finished.max(self.went_on).max(self.passed);
+        let worked = self
+            .finished
+            .max(self.went_on)
+            .max(self.passed)
+            .max(self.connected);
         for symptom in symptoms.iter_mut().filter(|symptom| symptom.kind.is_of_other()) {
-            if !is_later(worked, symptom) {
-                symptom.grade = Grade::Degraded;
+            // The program itself had closed the connection.
+            let is_closed = symptom.named.errno == Some(Errno::EBADF);
+            if !is_closed && !is_later(worked, symptom) {
+                symptom.grade = Grade::Unrecognised;
             }
         }
     }

@@ -11,7 +11,7 @@ use super::completion;
 pub enum Grade {
     /// Without consequence for this job or node.
     Note,
-    /// It looks like a failure, but it is not known what it means.
+    /// Something failed, and shows nothing of RDMA: the line is not recognised, or RDMA did not fail.
     Unrecognised,
     /// A consequence of another failure.
     Secondary,
