@@ -19,3 +19,4 @@ pub use answer::{Answer, Asked, Handler, Page};
 pub use hyper::StatusCode;
 pub use metrics::Metrics;
 pub use server::{BindError, Server};
+pub use tls::Validity;

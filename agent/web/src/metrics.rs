@@ -1,10 +1,10 @@
 //! What is counted of the server.
 
-use std::time::SystemTime;
-
 use prometheus::{GaugeVec, IntCounter, IntCounterVec};
 use rdma_health_instrument::{Entry, Registry, ReloadFamilies, Reloads, families};
 use rdma_health_time::since_1970;
+
+use crate::tls::Validity;
 
 families! {
     HTTP_REQUESTS: Counter "rdma_health_http_requests_total" [""] {"path", "code"}
@@ -23,6 +23,8 @@ families! {
         "Time at which the web configuration was last read, in seconds since 1970; absent without one.";
     CERTIFICATE_EXPIRES: Gauge "rdma_health_web_config_certificate_expiry_timestamp_seconds" ["seconds since 1970"] {}
         "Expiry time of the active certificate in seconds since 1970; absent without TLS.";
+    CERTIFICATE_BEGINS: Gauge "rdma_health_web_config_certificate_not_before_timestamp_seconds" ["seconds since 1970"] {}
+        "Time from which the active certificate is valid, in seconds since 1970; absent without TLS.";
 }
 
 /// How the server fares, for `/metrics`.
@@ -33,6 +35,7 @@ pub struct Metrics {
     evicted: IntCounter,
     /// Changes of the web configuration and of the files that it names.
     pub reloads: Reloads,
+    certificate_begins: GaugeVec,
     certificate_expires: GaugeVec,
 }
 
@@ -52,6 +55,7 @@ impl Metrics {
                     last_look: &LAST_LOOK,
                 },
             ),
+            certificate_begins: CERTIFICATE_BEGINS.gauges(registry),
             certificate_expires: CERTIFICATE_EXPIRES.gauges(registry),
         }
     }
@@ -84,14 +88,20 @@ impl Metrics {
         self.evicted.inc();
     }
 
-    /// Sets the expiry time of the active certificate; `None` if there is none.
-    pub fn certificate_expires(&self, until: Option<SystemTime>) {
-        // One without labels is there or not, as a fact is.
-        self.certificate_expires.reset();
-        if let Some(until) = until {
-            self.certificate_expires
-                .with_label_values::<&str>(&[])
-                .set(since_1970(until).as_secs_f64());
+    /// Sets when the active certificate is valid; `None` if there is none.
+    pub fn certificate(&self, validity: Option<Validity>) {
+        let times = [
+            (&self.certificate_begins, validity.map(|validity| validity.from)),
+            (&self.certificate_expires, validity.map(|validity| validity.until)),
+        ];
+        for (gauge, time) in times {
+            // One without labels is there or not, as a fact is.
+            gauge.reset();
+            if let Some(time) = time {
+                gauge
+                    .with_label_values::<&str>(&[])
+                    .set(since_1970(time).as_secs_f64());
+            }
         }
     }
 }

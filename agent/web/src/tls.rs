@@ -59,8 +59,16 @@ impl Tls {
 /// The result of a section.
 pub(super) struct Built {
     pub(super) acceptor: TlsAcceptor,
-    /// Expiry time of the certificate.
-    pub(super) expires: SystemTime,
+    pub(super) validity: Validity,
+}
+
+/// When a certificate is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// From this time on.
+    pub from: SystemTime,
+    /// Until this time.
+    pub until: SystemTime,
 }
 
 /// A key of the section, and the error in its value.
@@ -93,7 +101,7 @@ pub(super) fn build(tls: &Tls, content: impl Fn(&str) -> Result<Vec<u8>, String>
     )?;
 
     let chain = certificates(&cert).map_err(|what| (cert_key, what))?;
-    let expires = expiry(&chain[0]).map_err(|what| (cert_key, what))?;
+    let validity = validity(&chain[0]).map_err(|what| (cert_key, what))?;
     let key = PrivateKeyDer::from_pem_slice(&key)
         .map_err(|_| (key_key, "does not contain a private key in PEM format".to_owned()))?;
 
@@ -121,7 +129,7 @@ pub(super) fn build(tls: &Tls, content: impl Fn(&str) -> Result<Vec<u8>, String>
     config.ignore_client_order = tls.prefer_server_cipher_suites.unwrap_or(true);
     Ok(Built {
         acceptor: TlsAcceptor::from(Arc::new(config)),
-        expires,
+        validity,
     })
 }
 
@@ -141,11 +149,14 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 /// Expiry time of a certificate.
-fn expiry(certificate: &CertificateDer<'_>) -> Result<SystemTime, String> {
+fn validity(certificate: &CertificateDer<'_>) -> Result<Validity, String> {
     let certificate = x509_cert::Certificate::from_der(certificate)
         .map_err(|error| format!("contains a certificate that cannot be parsed: {error}"))?;
-    let until = certificate.tbs_certificate().validity().not_after;
-    Ok(SystemTime::UNIX_EPOCH + until.to_unix_duration())
+    let validity = certificate.tbs_certificate().validity();
+    Ok(Validity {
+        from: SystemTime::UNIX_EPOCH + validity.not_before.to_unix_duration(),
+        until: SystemTime::UNIX_EPOCH + validity.not_after.to_unix_duration(),
+    })
 }
 
 fn client_verifier(

@@ -121,9 +121,9 @@ impl Sources {
             let built = tls::build(tls, content).map_err(refuse)?;
             web.tls = Some(built.acceptor);
             web.proves_clients = tls.demands_certificates();
-            web.expires = Some(built.expires);
-            if built.expires < SystemTime::now() {
-                let until = humantime::format_rfc3339_seconds(built.expires);
+            web.validity = Some(built.validity);
+            if built.validity.until < SystemTime::now() {
+                let until = humantime::format_rfc3339_seconds(built.validity.until);
                 let what = format!("the certificate expired on {until}");
                 web.expired = Some(refuse((tls.certificate_key(), what)));
             }

@@ -22,12 +22,12 @@ pub async fn follow(
     if let Some(error) = web.borrow().expired() {
         warn!(%error, "clients will refuse the TLS certificate");
     }
-    metrics.certificate_expires(web.borrow().expires());
+    metrics.certificate(web.borrow().validity());
     let report = |change: Result<Arc<Web>, Error>| {
         metrics.reloads.reloaded(change.is_ok());
         match change {
             Ok(web) => {
-                metrics.certificate_expires(web.expires());
+                metrics.certificate(web.validity());
                 info!("web configuration reloaded");
             }
             Err(error) => {

@@ -9,7 +9,7 @@ mod file;
 mod follow;
 mod users;
 
-use std::{fmt, path::Path, sync::Arc, time::SystemTime};
+use std::{fmt, path::Path, sync::Arc};
 
 use http_body_util::Full;
 use hyper::{
@@ -20,7 +20,7 @@ use hyper::{
 use rdma_health_yaml::Error;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Handler, route};
+use super::{Handler, route, tls::Validity};
 pub use file::Sources;
 pub use follow::follow;
 use users::{Admission, Users};
@@ -33,7 +33,7 @@ pub struct Web {
     proves_clients: bool,
     users: Option<Users>,
     headers: Vec<(HeaderName, HeaderValue)>,
-    expires: Option<SystemTime>,
+    validity: Option<Validity>,
     expired: Option<Error>,
 }
 
@@ -70,9 +70,9 @@ impl Web {
         self.expired.as_ref()
     }
 
-    /// Expiry time of the server's certificate, if there is one.
-    pub(crate) fn expires(&self) -> Option<SystemTime> {
-        self.expires
+    /// When the server's certificate is valid, if there is one.
+    pub(crate) fn validity(&self) -> Option<Validity> {
+        self.validity
     }
 
     /// Responds to an authorised request, and refuses others.

@@ -401,7 +401,7 @@ async fn renewed_files_are_applied_and_invalid_ones_leave_the_old_active() {
         }
     };
     let until = humantime::parse_rfc3339("2041-01-01T00:00:00Z").unwrap();
-    assert_eq!(taken.expires(), Some(until));
+    assert_eq!(taken.validity().map(|validity| validity.until), Some(until));
     let answer = server.curl(&place, "https", "/metrics", &[]).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
 }

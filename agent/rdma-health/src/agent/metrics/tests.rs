@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, path::Path, time::SystemTime};
 
 use rdma_health_instrument::Kind;
 use rdma_health_metrics::{Exporter, RenderOptions};
+use rdma_health_web::Validity;
 
 use super::*;
 
@@ -57,9 +58,10 @@ fn every_family_that_is_counted_is_emitted_as_declared() {
     metrics.probes_every(Some(Duration::from_secs(600)));
     metrics.config.looked();
     metrics.web.reloads.looked();
-    metrics
-        .web
-        .certificate_expires(Some(SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000)));
+    metrics.web.certificate(Some(Validity {
+        from: SystemTime::UNIX_EPOCH + Duration::from_secs(1_900_000_000),
+        until: SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000),
+    }));
     let mut text = Vec::new();
     exporter.render(None, RenderOptions::default(), &mut text);
     let text = String::from_utf8(text).unwrap();
