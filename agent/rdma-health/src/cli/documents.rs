@@ -101,6 +101,11 @@ pub(super) fn completions(arguments: &CompletionsArguments) -> anyhow::Result<Ex
     // Into memory first: the generator panics on a closed pipe.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut super::command(), "rdma-health", &mut script);
-    std::io::stdout().lock().write_all(&script)?;
+    let mut script = String::from_utf8(script)?;
+    if arguments.shell == clap_complete::Shell::Bash {
+        // clap_complete 4.6 sets `cmd` to one form of a name with a hyphen, and compares it with another one.
+        script = script.replace("rdma__subcmd__health", "rdma__health");
+    }
+    std::io::stdout().lock().write_all(script.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

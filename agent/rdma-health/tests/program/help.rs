@@ -131,6 +131,26 @@ fn completions_know_the_commands() {
 }
 
 #[test]
+fn bash_completes_the_options_and_values_of_each_command() {
+    for (words, expected) in [
+        ("rdma-health ch", "check"),
+        ("rdma-health check --out", "--output"),
+        ("rdma-health check --output ", "json"),
+        ("rdma-health agent --no", "--no"),
+    ] {
+        let script = format!(
+            "source <({PRODUCT} completions bash)
+            COMP_WORDS=({words}{}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+            _rdma__health rdma-health \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"
+            echo \"${{COMPREPLY[*]}}\"",
+            if words.ends_with(' ') { "''" } else { "" },
+        );
+        let offered = out(&Command::new("bash").args(["-c", &script]).output().unwrap());
+        assert!(offered.contains(expected), "{words}: {offered}");
+    }
+}
+
+#[test]
 fn a_wrong_command_line_gets_the_usage_of_its_command_and_never_looks_critical() {
     for (arguments, status, words) in [
         (&["check", "--snapshot", "x", "--root", "y"][..], 3, "'--root'"),
