@@ -5,9 +5,10 @@ use rdma_health_diagnosis::{
     lookup::{Meaning, Xid, lookup},
     symptom::{Symptom, SymptomKind},
 };
+use rdma_health_kernel::fact::{HelperTrouble, UnreadKind};
 use rdma_health_node::words::printable;
 use rdma_health_protocol::{Errno, WcStatus};
-use rdma_health_rules::{Rule, rule, rule_with_reason};
+use rdma_health_rules::{CATALOGUE, Domain, Rule, rule, rule_with_reason};
 
 use super::REPEATED;
 use crate::cli::names::{Published, published};
@@ -38,6 +39,29 @@ fn named(name: &str) -> Vec<Subject> {
         published(name).map(Subject::Published),
     ];
     named.into_iter().flatten().collect()
+}
+
+/// The value of a label of this program's metrics: why a fact is unread, why the helper was restarted, or a domain of rules.
+fn label_value(name: &str) -> Option<Subject> {
+    let of_helper = HelperTrouble::ALL
+        .iter()
+        .find(|trouble| trouble.reason() == name)
+        .map(|trouble| UnreadKind::Helper(*trouble));
+    let mut kinds = UnreadKind::ALL.iter();
+    let unread = kinds.find(|(kind, _)| kind.name() == name || of_helper.as_ref() == Some(kind));
+    let (meaning, see): (String, &[&str]) = if let Some((kind, meaning)) = unread {
+        let see: &[&str] = match kind {
+            UnreadKind::Helper(_) => &["helper-unhealthy"],
+            _ => &["facts-unreadable"],
+        };
+        ((*meaning).to_owned(), see)
+    } else {
+        let domain = Domain::ALL.into_iter().find(|domain| domain.name() == name)?;
+        let of_domain = CATALOGUE.iter().filter(|rule| rule.domain == domain);
+        let rules: Vec<_> = of_domain.map(|rule| rule.id).collect();
+        (format!("The domain of the rules {}.", rules.join(", ")), &[])
+    };
+    Some(Subject::Term("label value", name.to_owned(), meaning, see))
 }
 
 /// The same for the names within a text that was published, such as `rule="port-down"`, or a condition as kubectl shows it. Names of rules
@@ -102,6 +126,11 @@ pub(super) fn subjects(text: &str) -> Vec<Subject> {
             }
             Meaning::Line(symptom) => Subject::Line(symptom),
         });
+    }
+    if !is_id && let Some(value) = label_value(name) {
+        // One word is no line of a log.
+        found.retain(|subject| !matches!(subject, Subject::Line(_)));
+        found.insert(0, value);
     }
     found
 }
