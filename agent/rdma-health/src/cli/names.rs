@@ -47,7 +47,7 @@ const ALERTS: &[(&str, &str)] = &[
     ),
     (
         "RDMAHealthCertificateExpires",
-        "The certificate that the agent presents to Prometheus expires within seven days.",
+        "The certificate that the agent presents to Prometheus expires within seven days, or has used three quarters of its time.",
     ),
     (
         "RDMAHealthConditionContested",
