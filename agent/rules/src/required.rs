@@ -3,7 +3,7 @@
 use rdma_health_node::{
     Function, Node, Port,
     fact::{Errno, Unread, UnreadKind},
-    limits::Runtime,
+    limits::{PROCESSES, Runtime},
     words::count_of,
 };
 
@@ -283,8 +283,10 @@ fn gids_of(port: &Port<'_>) -> Option<String> {
 
 /// Why the memlock limit that the process `subject` has, or that it stands for, could not be read.
 fn memlock_of(node: &Node, subject: &Subject) -> Option<String> {
-    // That of this process itself does not depend on others.
-    if subject.device.as_deref() == Some(limits::THIS_PROCESS) {
+    // The limit of this process is judged where those of the node are not visible.
+    let is_own = subject.device.as_deref() == Some(limits::THIS_PROCESS);
+    let runtimes = node.limits.runtimes.unread();
+    if is_own && runtimes.is_some_and(|unread| unread.source == PROCESSES) {
         return None;
     }
     let Some(unread) = node.limits.runtimes.unread() else {
