@@ -109,7 +109,7 @@ pub fn runtimes(scope: &Scope<'_>) -> Fact<Vec<Runtime>> {
         let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
         pids.sort_unstable();
         if let Some(why) = service::hidden(scope, &pids) {
-            // A container is no failure, but a fact of how this process runs.
+            // That is not a failure, but how this process runs.
             return scope.remembered(Unread {
                 source: PROCESSES.into(),
                 kind: UnreadKind::Missing,
