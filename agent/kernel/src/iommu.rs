@@ -3,7 +3,7 @@
 //! Source: `/sys/kernel/iommu_groups/N/{type,devices}` (`Documentation/ABI/testing/sysfs-kernel-iommu_groups`).
 //! `type` exists since Linux 4.19 (some distributions have it in older kernels); `DMA-FQ` differs from `DMA` since 5.15.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::{
     cmdline::Domain,
     fact::{Fact, Unread},
     root::{MAX_ENTRIES, Scope},
-    source::{Known, Source},
+    source::{After, Known, Source},
 };
 
 const GROUPS: &str = "/sys/kernel/iommu_groups";
@@ -97,17 +97,25 @@ impl DomainType {
 }
 
 impl Source for Iommu {
-    fn read(scope: &Scope<'_>, _: &Known) -> Self {
+    const AFTER: After = After::Devices;
+
+    fn read(scope: &Scope<'_>, known: &Known) -> Self {
         let groups = scope.entries(GROUPS).map(|names| {
             let numbers = names.iter().filter_map(|name| name.parse::<u32>().ok());
             numbers
                 .map(|number| (number, Group::read(scope, number)))
-                .collect()
+                .collect::<BTreeMap<_, _>>()
         });
-        Self {
-            groups: groups.map(|groups| with_members(scope, groups)),
-            units: scope.entries("/sys/class/iommu"),
-        }
+        let units = scope.entries("/sys/class/iommu");
+        let groups = match groups {
+            Fact::Known(groups) if !groups.is_empty() => Fact::Known(with_members(scope, groups)),
+            Fact::Unread { unread } => Fact::Unread { unread },
+            none => match shown_by(scope, known, &units) {
+                Some(although) => scope.hidden(GROUPS, &although),
+                None => none,
+            },
+        };
+        Self { groups, units }
     }
 
     fn unread(why: &Unread) -> Self {
@@ -128,24 +136,53 @@ impl Group {
     }
 }
 
-/// Adds the members of groups without `devices`, as in trees that were copied without it, from the link of each function
-/// to its group.
+const FUNCTIONS: &str = "/sys/bus/pci/devices";
+
+/// The number of the group that a function is in, by its own link.
+fn group_of(scope: &Scope<'_>, address: &str) -> Option<u32> {
+    let link = format!("{FUNCTIONS}/{address}/iommu_group");
+    scope.collected_link_name(&link)?.parse().ok()
+}
+
+/// What shows that there are groups where none is visible: the link of an RDMA function to its group, or an IOMMU of x86, which puts every
+/// PCI function into one. (An SMMU of arm64 may serve other devices only.)
+fn shown_by(scope: &Scope<'_>, known: &Known, units: &Fact<Vec<String>>) -> Option<String> {
+    let mut functions = known.functions.iter();
+    let of_function = functions.find_map(|address| {
+        let group = group_of(scope, address)?;
+        Some(format!("function {address} is in group {group}"))
+    });
+    let is_of_all = |unit: &&String| unit.starts_with("dmar") || unit.starts_with("ivhd");
+    of_function.or_else(|| {
+        let unit = units.known()?.iter().find(is_of_all)?;
+        Some(format!("the kernel drives the IOMMU {unit}"))
+    })
+}
+
+/// Adds what only the link of a function to its group shows: members of groups without `devices`, as in trees that were copied without
+/// it, and groups that are not visible.
 fn with_members(scope: &Scope<'_>, mut groups: BTreeMap<u32, Group>) -> BTreeMap<u32, Group> {
-    const FUNCTIONS: &str = "/sys/bus/pci/devices";
-    if groups.values().all(|group| group.devices != Fact::Absent) {
-        return groups;
-    }
-    let functions = scope.entries(FUNCTIONS);
-    for address in functions.known().into_iter().flatten() {
-        let link = scope.link_name(&format!("{FUNCTIONS}/{address}/iommu_group"));
-        let number = link.known().and_then(|name| name.parse::<u32>().ok());
-        let Some(group) = number.and_then(|number| groups.get_mut(&number)) else {
+    let members: BTreeSet<String> = groups
+        .values()
+        .filter_map(|group| group.devices.known())
+        .flatten()
+        .cloned()
+        .collect();
+    let functions = scope.collected_entries(FUNCTIONS).unwrap_or_default();
+    for address in functions.iter().filter(|address| !members.contains(*address)) {
+        let Some(number) = group_of(scope, address) else {
             continue;
         };
+        let group = groups.entry(number).or_insert_with(|| Group {
+            domain: scope.hidden(
+                &type_path(number),
+                &format!("function {address} is in this group"),
+            ),
+            devices: Fact::Absent,
+        });
         match &mut group.devices {
-            Fact::Known(members) if !members.contains(address) => members.push(address.clone()),
-            devices @ Fact::Absent => *devices = Fact::Known(vec![address.clone()]),
-            _ => {}
+            Fact::Known(members) => members.push(address.clone()),
+            devices => *devices = Fact::Known(vec![address.clone()]),
         }
     }
     groups

@@ -35,6 +35,10 @@ pub const RUNTIMES: [&str; 6] = [
 /// Names of the daemons of batch systems whose limit jobs inherit: Slurm, PBS and Torque, Grid Engine, LSF.
 pub const SCHEDULERS: [&str; 4] = ["slurmd", "pbs_mom", "sge_execd", "sbatchd"];
 
+/// The directory of all processes: the source of what is not known of processes that are not visible.
+pub const PROCESSES: &str = "/proc";
+const OWN: &str = "/proc/self/limits";
+
 /// Maximum number of processes whose name is read.
 const MAX_PROCESSES: usize = 65_536;
 /// Maximum number of runtimes of a node.
@@ -75,7 +79,11 @@ pub struct Memlock {
 impl Source for Limits {
     fn read(scope: &Scope<'_>, _: &Known) -> Self {
         let own = if scope.root().is_live() {
-            memlock(scope, "/proc/self/limits")
+            // Every process has them where /proc is mounted.
+            match memlock(scope, OWN) {
+                Fact::Absent => scope.hidden(OWN, "this process runs"),
+                own => own,
+            }
         } else {
             Fact::Absent
         };
@@ -97,9 +105,17 @@ impl Source for Limits {
 
 /// The services of the host that are container runtimes or the kubelet, in order of process id, at most [`MAX_RUNTIMES`].
 pub fn runtimes(scope: &Scope<'_>) -> Fact<Vec<Runtime>> {
-    scope.entries("/proc").and_then(|names| {
+    scope.entries(PROCESSES).and_then(|names| {
         let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
         pids.sort_unstable();
+        if let Some(why) = service::hidden(scope, &pids) {
+            // That is not a failure, but how this process runs.
+            return scope.remembered(Unread {
+                source: PROCESSES.into(),
+                kind: UnreadKind::Missing,
+                detail: why.into(),
+            });
+        }
         let read = pids.into_iter().take(MAX_PROCESSES);
         let found = read.filter_map(|pid| Runtime::read(scope, pid).transpose());
         match found.take(MAX_RUNTIMES).collect() {

@@ -49,6 +49,9 @@ pub const KNOWN: [&str; 31] = [
     "vfio_pci",
 ];
 
+const MODULES: &str = "/sys/module";
+const VERBS: &str = "/sys/class/infiniband_verbs";
+
 /// Modules for storage and sockets over RDMA, which no package loads without a need.
 const CONSUMERS: [&str; 5] = ["nvme_rdma", "nvmet_rdma", "ib_srp", "ko2iblnd", "rds_rdma"];
 
@@ -104,8 +107,18 @@ impl Source for Modules {
             ),
             Err(line) => scope.malformed(PATH, line, "a module per line"),
         });
+        // A tree may have been copied without them.
+        let is_hidden = |path| scope.root().is_live() && scope.is_hidden(path);
+        if let Some(module) = loaded.known().and_then(|all: &BTreeMap<_, _>| all.keys().next())
+            && is_hidden(MODULES)
+        {
+            let _: Fact<()> = scope.hidden(MODULES, &format!("the module {module} is loaded"));
+        }
         // The class also exists if ib_uverbs is built in, which the list of modules does not show.
-        let class = scope.entries("/sys/class/infiniband_verbs");
+        let class = scope.entries(VERBS);
+        if loaded.known().is_some_and(|all| all.contains_key("ib_uverbs")) && is_hidden(VERBS) {
+            let _: Fact<()> = scope.hidden(VERBS, "the module ib_uverbs is loaded");
+        }
         let user_verbs = match class.known() {
             Some(_) => Fact::Known(true),
             None => loaded
@@ -209,7 +222,45 @@ impl Module {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::{
+        fact::Errno,
+        recording::{Answer, Failure, Question, Recording},
+        root::Root,
+    };
+
+    /// What is unread on a running machine without these directories.
+    fn unread_without(directories: &[&str]) -> Vec<String> {
+        let mut recording = Recording::default();
+        recording.insert_file(
+            "/proc/modules",
+            b"ib_core 442368 7 ib_uverbs, Live 0x0\nib_uverbs 1 0 - Live 0x0\n".to_vec(),
+        );
+        for directory in directories {
+            let answer = Answer::Failed(Failure::Errno(Errno::NOENT));
+            recording.insert(Question::List((*directory).to_owned()), answer);
+        }
+        let root = Root::replay(Arc::new(recording), true);
+        let scope = Scope::new(&root);
+        Modules::read(&scope, &Known::default());
+        let misses = scope.finish().into_iter().map(|miss| miss.unread);
+        let missing = misses.filter(|unread| unread.kind == crate::fact::UnreadKind::Missing);
+        missing.map(|unread| unread.to_string()).collect()
+    }
+
+    #[test]
+    fn directories_of_loaded_modules_are_not_absent() {
+        assert_eq!(unread_without(&[]), [""; 0], "a snapshot of an earlier version");
+        assert_eq!(
+            unread_without(&[MODULES, VERBS]),
+            [
+                "/sys/module: it is not visible here, although the module ib_core is loaded (missing)",
+                "/sys/class/infiniband_verbs: it is not visible here, although the module ib_uverbs is loaded (missing)"
+            ]
+        );
+    }
 
     #[test]
     fn a_kernel_that_cannot_unload_modules_counts_no_references() {

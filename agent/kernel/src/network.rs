@@ -20,6 +20,7 @@ use crate::{
     source::{After, Known, Source},
 };
 
+const NETDEVS: &str = "/sys/class/net";
 /// Maximum number of routes that are read.
 const MAX_ROUTES: usize = 65_536;
 
@@ -120,6 +121,11 @@ impl Source for Network {
         if table.known().is_none() {
             source = "/proc/net/route";
             table = scope.optional_file(source);
+        }
+        if let Some(netdev) = netdevs.first()
+            && scope.is_hidden(NETDEVS)
+        {
+            let _: Fact<()> = scope.hidden(NETDEVS, &format!("an RDMA port has the network device {netdev}"));
         }
         let settings = |netdev: &String| (netdev.clone(), Settings::read(scope, netdev));
         Self {

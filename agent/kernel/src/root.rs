@@ -171,6 +171,11 @@ impl Root {
         self.live
     }
 
+    /// Whether it is read now, and not replayed from a recording.
+    pub(crate) fn is_running(&self) -> bool {
+        self.live && !self.partial
+    }
+
     /// Whether the files outside `/proc` and `/sys` may be those of a container's image. A diskless host may have such a root, too.
     pub(crate) fn is_of_container(&self) -> bool {
         self.of_container

@@ -8,7 +8,7 @@ use std::{
 
 use rdma_health_kernel::{
     Fact, Facts,
-    limits::Runtime,
+    limits::{PROCESSES, Runtime},
     nvidia::{PeerMemory, peer_memory},
     process::Process,
 };
@@ -98,6 +98,13 @@ impl Node {
     /// process may not.
     pub fn see_runtimes(&mut self, runtimes: Fact<Vec<Runtime>>) {
         Arc::make_mut(&mut self.facts.limits).runtimes = runtimes;
+        if let Some(status) = self.facts.sources.get_mut("limits")
+            && status.unread.iter().any(|unread| unread.source == PROCESSES)
+        {
+            Arc::make_mut(status)
+                .unread
+                .retain(|unread| unread.source != PROCESSES);
+        }
     }
 
     /// Takes the results of earlier readings. What the kernel logged earlier in this boot and has overwritten since is in its log again.

@@ -228,6 +228,14 @@ pub(super) fn list_wrapped(
     }
 }
 
+/// How many of several texts are not among the first; the last one may stand for more (`and more: 94`).
+fn hidden(texts: &[String], first: usize) -> usize {
+    let rest = texts.len().saturating_sub(first);
+    let last = texts.last().filter(|_| rest > 0);
+    let stands_for = last.and_then(|text| text.strip_prefix("and more: ")?.parse::<usize>().ok());
+    rest + stands_for.map_or(0, |number| number.saturating_sub(1))
+}
+
 /// The first few of several texts under one label. In the short report each has one line.
 pub(super) fn list(
     out: &mut impl Write,
@@ -237,7 +245,7 @@ pub(super) fn list(
     paint: Ansi,
 ) -> std::io::Result<()> {
     if !style.verbose {
-        let more = texts.len().saturating_sub(SHOWN_IN_SHORT);
+        let more = hidden(texts, SHOWN_IN_SHORT);
         for (n, text) in texts.iter().take(SHOWN_IN_SHORT).enumerate() {
             let is_last = n + 1 == SHOWN_IN_SHORT && more > 0;
             let suffix = if is_last {
@@ -259,7 +267,7 @@ pub(super) fn list(
         labelled(
             out,
             "",
-            &format!("and {} more", texts.len() - SHOWN),
+            &format!("and {} more", hidden(texts, SHOWN)),
             style,
             paint,
         )?;
@@ -270,6 +278,14 @@ pub(super) fn list(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_that_stands_for_others_counts_as_them() {
+        let texts: Vec<String> = ["a", "b", "c", "and more: 94"].map(str::to_owned).into();
+        assert_eq!(hidden(&texts, 2), 95);
+        assert_eq!(hidden(&texts, 4), 0);
+        assert_eq!(hidden(&texts[..3], 2), 1);
+    }
 
     #[test]
     fn of_a_line_of_the_kernel_log_the_begin_and_the_end_are_shown() {

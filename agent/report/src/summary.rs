@@ -313,6 +313,9 @@ fn network(node: &Node) -> Line {
 }
 
 fn limits(node: &Node) -> Line {
+    if let Some(unread) = node.limits.runtimes.unread() {
+        return Line::unread(unread);
+    }
     let Some(runtimes) = node.limits.runtimes.known().filter(|all| !all.is_empty()) else {
         return Nothing("no container runtime");
     };
@@ -363,7 +366,12 @@ fn probe(node: &Node) -> String {
 fn reading(node: &Node) -> String {
     let unread = node.unread().count() + usize::from(node.verbs.unread().is_some());
     if unread == 0 {
-        "all facts could be read".into()
+        let all = if node.live {
+            "all facts"
+        } else {
+            "all files of this tree"
+        };
+        format!("{all} could be read")
     } else {
         format!("{} could not be read", count(unread, "fact"))
     }

@@ -163,6 +163,12 @@ pub enum FindingCase {
     NoRoomForVfs,
     /// `driver-errors-logged`: a service of the kernel that uses RDMA reports a failure.
     OfService,
+    /// `counter-errors`: errors of the signal or of the hardware of a link, or packets that were lost.
+    LinkErrors,
+    /// `counter-errors`: an Ethernet port only drops what it should send, or slows down.
+    Congested,
+    /// `counter-errors`: acknowledgements are missing and nothing else, or an InfiniBand port only drops what it should send.
+    Unanswered,
     /// `driver-errors-logged`: all others.
     UnknownError,
 }
@@ -239,6 +245,7 @@ impl Finding {
             self.case,
             Some(
                 FindingCase::NotStarted
+                    | FindingCase::LinkErrors
                     | FindingCase::UnknownError
                     | FindingCase::AdapterLost
                     | FindingCase::ModuleMissing

@@ -3,7 +3,7 @@
 use rdma_health_node::{
     Function, Node, Port,
     fact::{Errno, Unread, UnreadKind},
-    limits::Runtime,
+    limits::{PROCESSES, Runtime},
     words::count_of,
 };
 
@@ -20,10 +20,12 @@ pub fn unread_of(node: &Node, domain: Domain) -> Option<String> {
         Domain::Iommu => iommu_mode(node),
         Domain::Gids => gids(node),
         Domain::Limits => memlock(node),
-        Domain::Link => port_state(node),
+        Domain::Link => port_state(node).or_else(|| hidden(node, "/sys/class/net")),
+        Domain::Pci => hidden(node, "/sys/bus/pci/devices"),
+        Domain::Modules => {
+            hidden(node, "/sys/module").or_else(|| hidden(node, "/sys/class/infiniband_verbs"))
+        }
         Domain::Kernel
-        | Domain::Pci
-        | Domain::Modules
         | Domain::Sriov
         | Domain::GpuDirect
         | Domain::Network
@@ -194,9 +196,24 @@ fn iommu_mode(node: &Node) -> Option<String> {
     node.dma_functions().find_map(|function| mode(node, &function))
 }
 
+/// A directory that is not visible here, although other facts show that it exists.
+fn hidden(node: &Node, directory: &str) -> Option<String> {
+    let is_meant = |unread: &&Unread| unread.source == directory && unread.kind == UnreadKind::Missing;
+    let unread = node.unread().map(|(_, unread)| unread).find(is_meant)?;
+    Some(unread.to_string())
+}
+
 fn mode(node: &Node, function: &Function<'_>) -> Option<String> {
-    let groups = node.iommu.groups.known()?;
-    let unread = groups.get(&function.group?)?.domain.unread()?;
+    let unread = match node.iommu.groups.unread() {
+        Some(unread) => unread,
+        None => node
+            .iommu
+            .groups
+            .known()?
+            .get(&function.group?)?
+            .domain
+            .unread()?,
+    };
     Some(format!(
         "the IOMMU mode of {} could not be read: {unread}",
         function.title()
@@ -266,6 +283,12 @@ fn gids_of(port: &Port<'_>) -> Option<String> {
 
 /// Why the memlock limit that the process `subject` has, or that it stands for, could not be read.
 fn memlock_of(node: &Node, subject: &Subject) -> Option<String> {
+    // The limit of this process is judged where those of the node are not visible.
+    let is_own = subject.device.as_deref() == Some(limits::THIS_PROCESS);
+    let runtimes = node.limits.runtimes.unread();
+    if is_own && runtimes.is_some_and(|unread| unread.source == PROCESSES) {
+        return None;
+    }
     let Some(unread) = node.limits.runtimes.unread() else {
         let runtimes = node.limits.runtimes.known()?;
         let is_meant = |name: &str| subject.device.as_deref() == Some(name);

@@ -252,7 +252,7 @@ pub(super) static LINK_QUALITY: KnownCause = KnownCause {
         &rate::WIDTH_DEGRADED,
         &rate::RATE_LOW,
     ],
-    cases: &[FindingCase::ModuleFaulty],
+    cases: &[FindingCase::ModuleFaulty, FindingCase::LinkErrors],
     often: &[RETRY_EXC, PortError, BandwidthLow, ModuleFault, LinkDegraded],
     sometimes: &[
         WR_FLUSH,
@@ -335,15 +335,16 @@ pub(super) static MTU: KnownCause = KnownCause {
 pub(super) static FLOW_CONTROL: KnownCause = KnownCause {
     id: "flow-control",
     title: "Flow control for RoCE is missing, does not apply, or stops the port",
-    explanation: "Without PFC or ECN, a switch drops RoCE packets under load, and each drop costs a timeout.",
+    explanation: "Without PFC or ECN, a switch or port drops RoCE packets under load, and each drop costs a timeout.",
     next_step: "Configure the same PFC or ECN settings on adapters and switches. Check the node with mlnx_qos -i DEVICE or \
     dcb pfc show dev DEVICE.",
     rules: &[
         &signal::PAUSE_STORM,
         &priorities::PFC_UNREACHABLE,
         &network::ROCE_FLOW_CONTROL,
+        &trend::COUNTER_ERRORS,
     ],
-    cases: &[],
+    cases: &[FindingCase::Congested],
     often: &[],
     sometimes: &[RETRY_EXC, RNR_RETRY_EXC, BandwidthLow, LatencyHigh],
     weigh: weigh::ethernet_only,

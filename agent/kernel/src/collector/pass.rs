@@ -8,9 +8,10 @@ use std::{
 
 use super::{Collector, Part, Refresh, device_source, excluded};
 use crate::{
-    fact::Fact,
+    fact::{Fact, Unread, UnreadKind},
     facts::DEVICES,
     infiniband::CLASS,
+    root::Scope,
     source::{After, Known},
 };
 
@@ -77,7 +78,7 @@ impl Collector {
         }
         let exclude = Arc::clone(&self.exclude);
         self.start(&mut wanted, DEVICES, move |scope| {
-            Part::Names(scope.entries(CLASS).map(|mut names| {
+            Part::Names(listed(scope).map(|mut names| {
                 names.retain(|name| !excluded(&exclude, name));
                 // A recording may have them in any order.
                 names.sort_unstable();
@@ -188,5 +189,20 @@ impl Collector {
             // The time without a response is a fact that changes.
             self.revision += u64::from(slot.stale);
         }
+    }
+}
+
+/// The names of the RDMA devices.
+fn listed(scope: &Scope<'_>) -> Fact<Vec<String>> {
+    const OF_SYSFS: [&str; 3] = ["/sys/class", "/sys/bus", "/sys/kernel"];
+    match scope.entries(CLASS) {
+        Fact::Absent if scope.root().is_live() && OF_SYSFS.iter().all(|path| scope.is_hidden(path)) => {
+            scope.fail(Unread {
+                source: "/sys".into(),
+                kind: UnreadKind::Missing,
+                detail: "no sysfs is mounted here; in a container, mount that of the node (docker run -v /sys:/sys:ro, or a hostPath /sys)".into(),
+            })
+        }
+        names => names,
     }
 }

@@ -5,6 +5,10 @@ use std::{sync::mpsc, time::Duration};
 use rdma_health_tests::tree;
 
 use super::*;
+use crate::{
+    fact::Errno,
+    recording::{Answer, Failure, Question, Recording},
+};
 
 const PATIENCE: Duration = Duration::from_secs(4);
 
@@ -117,4 +121,23 @@ fn a_counter_that_was_cut_off_once_is_read_again() {
     assert_eq!(read(""), None);
     assert_eq!(read("1x"), None);
     assert_eq!(read("18\n"), Some(18));
+}
+
+#[test]
+fn a_machine_without_sysfs_does_not_show_its_devices() {
+    let names = |missing: &[&str]| {
+        let mut recording = Recording::default();
+        for directory in missing {
+            let answer = Answer::Failed(Failure::Errno(Errno::NOENT));
+            recording.insert(Question::List((*directory).to_owned()), answer);
+        }
+        let mut collector = Collector::new(Root::replay(Arc::new(recording), true), Vec::new());
+        collector.refresh(Refresh::All, Instant::now() + PATIENCE);
+        collector.facts().hcas
+    };
+    let all = ["/sys/class/infiniband", "/sys/class", "/sys/bus", "/sys/kernel"];
+    let hcas = names(&all);
+    let unread = hcas.unread().unwrap();
+    assert!(unread.detail.contains("no sysfs is mounted here"), "{unread}");
+    assert!(names(&all[..1]).is_absent(), "no RDMA device");
 }

@@ -14,6 +14,8 @@ pub struct PortCode {
 impl PortCode {
     /// Logical state ACTIVE.
     pub const ACTIVE: u8 = 4;
+    /// Logical state `ACTIVE_DEFER`: the port was ACTIVE, and its link recovers from an error (InfiniBand Architecture Specification, 7.2).
+    pub const ACTIVE_DEFER: u8 = 5;
     /// Physical state `LinkUp`.
     pub const LINK_UP: u8 = 5;
 

@@ -48,6 +48,40 @@ pub(super) fn is_service(scope: &Scope<'_>, pid: u32, name: &str) -> bool {
     }) && program(scope, pid).is_none_or(|program| may_be_called(&program, name))
 }
 
+/// Why the processes of the node are not visible here, if so.
+pub(super) fn hidden(scope: &Scope<'_>, pids: &[u32]) -> Option<&'static str> {
+    // A snapshot has the processes of runtimes only, and what was visible where it was taken.
+    if !scope.root().is_running() {
+        return None;
+    }
+    let aside = Scope::new(scope.root());
+    let sees_first = pids.first() == Some(&1) && !aside.binary("/proc/1/comm").is_absent();
+    let status = aside.collected("/proc/self/status");
+    why_hidden(
+        sees_first,
+        status.known().map_or("", String::as_str),
+        aside.collected_link_name("/proc/self/ns/pid").as_deref(),
+    )
+}
+
+/// The same, by whether process 1 is visible, and the status and the process namespace of this process.
+fn why_hidden(sees_first: bool, status: &str, namespace: Option<&str>) -> Option<&'static str> {
+    /// That of the kernel's first process (`PROC_PID_INIT_INO` in include/uapi/linux/nsfs.h), since Linux 3.8.
+    const OUTERMOST: &str = "pid:[4026531836]";
+    if !sees_first {
+        return Some(
+            "process 1 is not visible here, so other processes may not be either: /proc is mounted with hidepid, or something else is mounted over it; \
+             run as root on the node",
+        );
+    }
+    // A /proc of outer processes, such as the node's in a pod, has more than one process id of this one.
+    let is_own = !status.is_empty() && has_one_process_id(status);
+    (is_own && namespace.is_some_and(|namespace| namespace != OUTERMOST)).then_some(
+        "only the processes of this container are visible, not those of the node; run on the node as root, or with hostPID: true in the pod \
+         (docker run --pid=host)",
+    )
+}
+
 /// The cgroups of process 1; empty if they could not be read, which the scope then records.
 fn first_process(scope: &Scope<'_>) -> String {
     scope.optional(FIRST_PROCESS).known().cloned().unwrap_or_default()
@@ -157,6 +191,21 @@ fn may_be_called(program: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_of_the_node_are_visible_outside_of_containers_only() {
+        const NODE: Option<&str> = Some("pid:[4026531836]");
+        const CONTAINER: Option<&str> = Some("pid:[4026532421]");
+        let is_hidden = |first, status, namespace| why_hidden(first, status, namespace).is_some();
+        assert!(!is_hidden(true, "NSpid:\t812\n", NODE));
+        assert!(is_hidden(true, "NSpid:\t812\n", CONTAINER));
+        assert!(is_hidden(false, "NSpid:\t812\n", NODE), "hidepid");
+        // The node's own /proc in a pod.
+        assert!(!is_hidden(true, "NSpid:\t812\t7\n", CONTAINER));
+        // Old kernels, and files that could not be read.
+        assert!(!is_hidden(true, "", CONTAINER));
+        assert!(!is_hidden(true, "NSpid:\t812\n", None));
+    }
 
     #[test]
     fn only_root_with_all_four_ids_is_root() {

@@ -36,7 +36,8 @@ const NO_MODULE_OR_FAILED: [Errno; 5] = [
     Errno::NXIO,
     Errno::IO,
 ];
-/// How long pages stay valid. Reading them takes the adapter milliseconds for each module, and light and temperature change slowly.
+/// How long pages stay valid as long as the link does not change. Reading them takes the adapter milliseconds for each module, and light and
+/// temperature change slowly.
 const VALID: Duration = Duration::from_secs(300);
 /// How long a failure stays valid: some drivers log each one.
 const FAILURE_VALID: Duration = Duration::from_secs(900);
@@ -155,7 +156,7 @@ fn module(scope: &Scope<'_>, netlink: &Netlink<'_, '_>, netdev: &str) -> Fact<Mo
         _ => &NO_MODULE,
     };
     let pages: Fact<Vec<ModulePage>> = netlink.ask_all(FAMILY, NAME, netdev, absent, |client, source| {
-        match pages(client, source, netdev) {
+        match pages(scope, client, source, netdev) {
             Err(Failure::Errno(errno @ (Errno::PERM | Errno::ACCESS))) => {
                 let helper = scope.root().module_memory(netdev);
                 helper.unwrap_or(Err(Failure::Errno(errno)))
@@ -200,7 +201,7 @@ pub fn memories(scope: &Scope<'_>) -> Vec<ModuleMemory> {
     let mut client = Client::default();
     let mut found = Vec::new();
     for netdev in netdevs(scope, MAX_MODULES) {
-        let (pages, errno) = match pages(&mut client, "", &netdev) {
+        let (pages, errno) = match pages(scope, &mut client, "", &netdev) {
             Ok(pages) => (pages, 0),
             Err(Failure::Errno(errno)) => (Vec::new(), errno.raw_os_error()),
             Err(Failure::Unread(unread)) => match unread.kind {
@@ -221,14 +222,50 @@ pub fn used_pages(document: &[u8]) -> Option<Vec<u8>> {
     serde_json::to_vec(&eeprom::used(pages)).ok()
 }
 
-/// What was read of a module, and when.
-type Remembered = (Instant, Result<Vec<ModulePage>, Failure>);
+/// What was read of a module, when, and the state of its link at that time.
+#[derive(Debug, Clone)]
+struct Remembered {
+    since: Instant,
+    link: LinkState,
+    answer: Result<Vec<ModulePage>, Failure>,
+}
+
+/// What changes when a link goes down or comes up, so that its cable or module may be another one or have other light.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct LinkState {
+    plugged: Option<Plugged>,
+    /// How often it came up and went down.
+    counts: [Option<String>; 2],
+}
+
+impl LinkState {
+    fn of(scope: &Scope<'_>, netdev: &str, plugged: Option<Plugged>) -> Self {
+        let aside = Scope::new(scope.root());
+        let counts = ["carrier_up_count", "carrier_down_count"].map(|file| {
+            let count = aside.collected(&format!("/sys/class/net/{netdev}/{file}"));
+            count.known().cloned()
+        });
+        Self { plugged, counts }
+    }
+}
+
+impl Remembered {
+    /// Whether this is still so if the link is in this state.
+    fn is_valid(&self, link: &LinkState, age: Duration) -> bool {
+        self.link == *link && age < valid(&self.answer, link.plugged)
+    }
+}
 
 /// Answers by network device.
 static ANSWERS: Mutex<BTreeMap<String, Remembered>> = Mutex::new(BTreeMap::new());
 
-/// The pages of a module; those of a few minutes ago if there are any.
-fn pages(client: &mut Client, source: &str, netdev: &str) -> Result<Vec<ModulePage>, Failure> {
+/// The pages of a module; those of a few minutes ago if there are any and the link has not changed since.
+fn pages(
+    scope: &Scope<'_>,
+    client: &mut Client,
+    source: &str,
+    netdev: &str,
+) -> Result<Vec<ModulePage>, Failure> {
     // Each change leaves whole answers, also after a panic elsewhere.
     let answers = || ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
     // For an empty cage, `mlx5_core` logs an error each time.
@@ -236,17 +273,22 @@ fn pages(client: &mut Client, source: &str, netdev: &str) -> Result<Vec<ModulePa
     if plugged == Some(Plugged::No) {
         return Err(Failure::Errno(Errno::NODEV));
     }
-    if let Some((since, answer)) = answers().get(netdev) {
-        let valid = valid(answer, plugged);
-        if since.elapsed() < valid {
-            return answer.clone();
-        }
+    let link = LinkState::of(scope, netdev, plugged);
+    if let Some(remembered) = answers().get(netdev)
+        && remembered.is_valid(&link, remembered.since.elapsed())
+    {
+        return remembered.answer.clone();
     }
     let answer = read(client, source, netdev);
     if !matches!(answer, Err(Failure::Errno(Errno::PERM | Errno::ACCESS))) {
         let mut answers = answers();
-        answers.retain(|_, (since, _)| since.elapsed() < EMPTY_VALID);
-        answers.insert(netdev.to_owned(), (Instant::now(), answer.clone()));
+        answers.retain(|_, remembered| remembered.since.elapsed() < EMPTY_VALID);
+        let remembered = Remembered {
+            since: Instant::now(),
+            link,
+            answer: answer.clone(),
+        };
+        answers.insert(netdev.to_owned(), remembered);
     }
     answer
 }

@@ -85,3 +85,41 @@ fn a_cage_that_may_be_empty_is_rarely_asked_again() {
     }
     assert_eq!(valid(&Ok(vec![page(64)]), Some(Plugged::Unknown)), VALID);
 }
+
+#[test]
+fn a_link_that_changed_makes_the_memory_of_its_module_old() {
+    let state = |plugged, ups: &str, downs: &str| LinkState {
+        plugged: Some(plugged),
+        counts: [Some(ups.to_owned()), Some(downs.to_owned())],
+    };
+    let remembered = Remembered {
+        since: Instant::now(),
+        link: state(Plugged::Yes, "1", "0"),
+        answer: Ok(vec![ModulePage {
+            address: 0x50,
+            page: 0,
+            offset: 0,
+            data: vec![0x11; 64],
+            errno: 0,
+        }]),
+    };
+    let minute = Duration::from_secs(60);
+    assert!(remembered.is_valid(&state(Plugged::Yes, "1", "0"), minute));
+    assert!(!remembered.is_valid(&state(Plugged::Yes, "1", "0"), 6 * minute));
+    // It is down, or it went down and came up between two readings.
+    assert!(!remembered.is_valid(&state(Plugged::Unknown, "1", "1"), minute));
+    assert!(!remembered.is_valid(&state(Plugged::Yes, "2", "1"), minute));
+}
+
+#[test]
+fn the_state_of_a_link_is_what_its_network_device_counts() {
+    let tree = tempfile::tempdir().unwrap();
+    let directory = tree.path().join("sys/class/net/eth0");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("carrier_up_count"), "3\n").unwrap();
+    let root = Root::open(tree.path()).unwrap();
+    let scope = Scope::new(&root);
+    let link = LinkState::of(&scope, NETDEV, None);
+    assert_eq!(link.counts, [Some("3".to_owned()), None]);
+    assert!(scope.finish().is_empty(), "an old kernel does not count them");
+}

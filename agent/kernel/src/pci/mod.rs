@@ -56,7 +56,15 @@ impl Source for Pci {
     fn read(scope: &Scope<'_>, known: &Known) -> Self {
         let mut left_out = Vec::new();
         let mut others = BTreeSet::new();
-        let functions = scope.entries(DEVICES).map(|addresses| {
+        let listed = match (scope.entries(DEVICES), known.functions.first()) {
+            (Fact::Known(listed), _) if !listed.is_empty() => Fact::Known(listed),
+            (Fact::Known(_) | Fact::Absent, Some(address)) => scope.hidden(
+                DEVICES,
+                &format!("an RDMA device is of the PCI function {address}"),
+            ),
+            (listed, _) => listed,
+        };
+        let functions = listed.map(|addresses| {
             let mut found = BTreeMap::new();
             for address in addresses.iter().filter(|address| is_address(address)) {
                 // An adapter below a device in software may have no RDMA device of its own.

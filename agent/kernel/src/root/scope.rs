@@ -204,6 +204,32 @@ impl<'a> Scope<'a> {
             .map(|names| !(names.text.is_empty() && names.not_text.is_empty()))
     }
 
+    /// Whether a directory is missing or empty. One that a recording does not have was not asked for, which says nothing.
+    pub(crate) fn is_hidden(&self, path: &str) -> bool {
+        match self.root.ask(ListDirectory(path)) {
+            Ok(names) => names.text.is_empty() && names.not_text.is_empty(),
+            Err(failure) => failure.is_missing(),
+        }
+    }
+
+    /// A fact that is not visible here, although another fact shows that it exists.
+    pub(crate) fn hidden<T>(&self, source: &str, although: &str) -> Fact<T> {
+        self.fail(Unread {
+            source: source.into(),
+            kind: UnreadKind::Missing,
+            detail: format!("it is not visible here, although {although}"),
+        })
+    }
+
+    /// The last component of the target of a link that only makes other facts more precise; `None` if there is none, it was not collected or
+    /// cannot be read.
+    pub(crate) fn collected_link_name(&self, path: &str) -> Option<String> {
+        match self.root.ask(ReadLink(path)).ok()? {
+            Target::Text(target) => Some(target.rsplit('/').next().unwrap_or(&target).to_owned()),
+            Target::NotText(_) => None,
+        }
+    }
+
     /// The unresolved target of a symbolic link; a missing one is absent.
     pub fn link(&self, path: &str) -> Fact<String> {
         self.optional_fact(path, MAX_ATTRIBUTE, self.root.ask(ReadLink(path)))

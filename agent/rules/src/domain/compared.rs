@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rdma_health_node::{Cable, Node, Port};
+use rdma_health_node::{Cable, Node, Port, words::duration};
 
 /// A rate is measured over so many seconds at least, and at most.
 const WINDOW: (u64, u64) = (300, 3900);
@@ -28,6 +28,43 @@ pub(super) fn per_second_of_link(node: &Node, cable: &Cable<'_>, counter: &str) 
 /// How much a counter rises per second, which is `value` now.
 pub(super) fn per_second(node: &Node, port: &Port<'_>, counter: &str, value: u64) -> Option<f64> {
     node.rise(port, None, counter, value, WINDOW).map(rate)
+}
+
+/// The newest of the samples, which are taken every five minutes: so old they are at least, and at most.
+const NEWEST: (u64, u64) = (240, 660);
+
+/// Over which time a counter of a cable rose, and its rate in the last minutes if that is another one: `on average over the last 29 min, none in the last
+/// 5 min`. `words` shows a rate per second.
+pub(super) fn period(node: &Node, cable: &Cable<'_>, counter: &str, words: impl Fn(f64) -> String) -> String {
+    let Some(total) = link_total(node, cable, counter) else {
+        return String::new();
+    };
+    let member = cable.netdev.filter(|_| cable.is_member);
+    let Some((all, seconds)) = node.rise(&cable.port, member, counter, total, WINDOW) else {
+        return String::new();
+    };
+    let average = rate((all, seconds));
+    let now = match lately(node, &cable.port, member, counter, total, seconds) {
+        Some((0, lately)) => format!(", none in the last {}", duration(lately)),
+        Some(newest) if !(average / 2.0..=average * 2.0).contains(&rate(newest)) => {
+            format!(", {} in the last {}", words(rate(newest)), duration(newest.1))
+        }
+        Some(_) | None => String::new(),
+    };
+    format!("on average over the last {}{now}", duration(seconds))
+}
+
+/// The rise of a counter in the last minutes, and their number of seconds, if that is clearly less than the `seconds` of the whole period.
+pub(super) fn lately(
+    node: &Node,
+    port: &Port<'_>,
+    member: Option<&str>,
+    counter: &str,
+    value: u64,
+    seconds: u64,
+) -> Option<(u64, u64)> {
+    let newest = node.rise(port, member, counter, value, NEWEST)?;
+    (newest.1 * 2 <= seconds).then_some(newest)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio of two large numbers")]

@@ -2,7 +2,7 @@
 
 use rdma_health_node::{
     Node,
-    limits::{Memlock, Runtime},
+    limits::{Memlock, PROCESSES, Runtime},
     platform::{Cluster, Distribution},
     words::size,
 };
@@ -11,6 +11,9 @@ use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
     policy::Exception,
 };
+
+/// The subject of a finding about this process itself.
+pub(crate) const THIS_PROCESS: &str = "rdma-health";
 
 /// `memlock-low`.
 pub static MEMLOCK_LOW: Rule = Rule {
@@ -166,7 +169,11 @@ fn memlock_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let mut findings: Vec<_> = judged.collect();
     // Without a visible runtime, our own limit is what a pod or session like this one gets.
     if runtimes.is_empty()
-        && node.limits.runtimes.unread().is_none()
+        && node
+            .limits
+            .runtimes
+            .unread()
+            .is_none_or(|unread| unread.source == PROCESSES)
         && let Some(limit) = node.limits.own.known()
         && let Some(soft) = low(*limit)
     {
@@ -175,7 +182,7 @@ fn memlock_low(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             "this process, and any started like it, may lock only {soft} of memory, expected unlimited or at least {expected}"
         );
         let finding =
-            Draft::new(&MEMLOCK_LOW, Subject::device("rdma-health"), message).exception(&OF_THIS_PROCESS);
+            Draft::new(&MEMLOCK_LOW, Subject::device(THIS_PROCESS), message).exception(&OF_THIS_PROCESS);
         findings.push(finding.evidence("/proc/self/limits", words(*limit)));
     }
     findings

@@ -32,7 +32,8 @@ pub static MODULE_HOT: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "Only modules that measure their temperature are judged. Readings outside -60 to 150 °C and pages with a wrong checksum \
-        are not used.",
+        are not used. The agent reads a module every five minutes, and again at the next reading (once a minute) after its link went down or came up: \
+        values are at most so old.",
     inputs: &[Writer::Hardware],
     judge: module_hot,
 };
@@ -117,7 +118,8 @@ pub static MODULE_LIGHT_LOW: Rule = Rule {
     },
     false_alarms: "Only lanes of ACTIVE ports and of members of their bonds with a link, whose module measures light and has limits of its own are \
         judged: a spare port without a fibre is dark, and so are the lanes that an Ethernet link of fewer lanes does not use. A module that shows less than -30 dBm \
-        on every lane of a link that is up does not measure light. Copper cables measure nothing.",
+        on every lane of a link that is up does not measure light. Copper cables measure nothing. As for module-hot, values are up to five minutes old, but not older than the last time that the link went down or \
+        came up.",
     inputs: &[Writer::Hardware, Writer::Fabric],
     judge: module_light_low,
 };

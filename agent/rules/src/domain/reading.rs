@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The number of failures shown as evidence.
-const SHOWN: usize = 8;
+const SHOWN: usize = 7;
 
 /// `facts-unreadable`.
 pub static FACTS_UNREADABLE: Rule = Rule {
@@ -25,7 +25,8 @@ pub static FACTS_UNREADABLE: Rule = Rule {
     remedy: Remedy::all(
         "Check file and reason in the evidence. EACCES or EPERM: run as root on the node, or in the verbs container \
          of the pod; with helper.deviceAccess=resource it may not read these. EOPNOTSUPP or EPROTONOSUPPORT: the kernel is too old or \
-         has no such protocol; root changes nothing. missing or not_collected: the kernel or the saved tree does not have the file. \
+         has no such protocol; root changes nothing. missing or not_collected: a container does not see it (hostNetwork, hostPID, a mount of /sys, or \
+         the verbs container show it), or the saved tree does not have the file. ENODEV: the driver has lost the device, or it went away meanwhile. \
          malformed or too_long: a driver answers what rdma-health does not understand. hung: the driver or device does not \
          answer; read the kernel log. helper: libibverbs could not open the device; its provider (rdma-core) may be \
          missing, or /dev/infiniband not accessible.",
@@ -36,63 +37,95 @@ pub static FACTS_UNREADABLE: Rule = Rule {
     judge: facts_unreadable,
 };
 
-/// What to do if the kernel has no such question: more privilege changes nothing.
-const OLD_KERNEL: Remedy = Remedy::all(
-    "The kernel does not have this family, command or protocol; more privilege changes nothing. The evidence names it. \
-     Install a later kernel of the distribution, or load the module that provides it (devlink comes with the driver of the \
-     adapter, the RDMA netlink with ib_core). The rest of the verdict does not need these facts.",
-);
+/// Why a fact could not be read, as far as different things help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reason {
+    NotVisible,
+    NotInTree,
+    NoAccess,
+    NoAnswer,
+    NoDevice,
+    NotOpened,
+    NotUnderstood,
+    OldKernel,
+    Failed,
+}
 
-/// What to do if the files of a saved node are missing.
-const NOT_IN_TREE: Remedy = Remedy::all(
-    "Check that --root names the directory that holds the proc and sys directories of the node: / on the node itself, or /host in a \
-     container. Copying such a directory loses files: on the node, save everything with rdma-health snapshot --out node.tar.zst, and \
-     check that file with rdma-health check --snapshot node.tar.zst.",
-);
+impl Reason {
+    fn of(node: &Node, unread: &Unread) -> Self {
+        match &unread.kind {
+            _ if is_of_kernel(unread) => Self::OldKernel,
+            UnreadKind::Missing | UnreadKind::NotCollected if node.live => Self::NotVisible,
+            UnreadKind::Missing | UnreadKind::NotCollected => Self::NotInTree,
+            UnreadKind::Errno(Errno::ACCESS | Errno::PERM) => Self::NoAccess,
+            UnreadKind::Errno(Errno::NODEV) => Self::NoDevice,
+            UnreadKind::Hung => Self::NoAnswer,
+            UnreadKind::VerbsCall => Self::NotOpened,
+            UnreadKind::Malformed | UnreadKind::TooLong | UnreadKind::NotAFile => Self::NotUnderstood,
+            UnreadKind::Errno(_)
+            | UnreadKind::Panic
+            | UnreadKind::Refused
+            | UnreadKind::Helper(_)
+            | UnreadKind::Other(_) => Self::Failed,
+        }
+    }
 
-/// What to do if this process may not read the files.
-const NO_ACCESS: Remedy = Remedy::all(
-    "This user may not read them: run as root on the node, or in the verbs container of the pod; with helper.deviceAccess=resource it may not \
-     read these. For a saved tree, make its files readable for this user.",
-);
+    /// What to do.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::NotVisible => {
+                "missing, not_collected: this process does not see what the node has, as in a container. Devices and links: hostNetwork: true, or the network \
+                 namespace of the devices. Files below /sys: mount /sys of the node. Processes: hostPID: true. Kernel log and configuration spaces: \
+                 root on the node, or the verbs container, which reads them for the agent."
+            }
+            Self::NotInTree => {
+                "Check that --root names the directory that holds the proc and sys directories of the node: / on the node itself, or /host in a container. \
+                 Copying such a directory loses files: on the node, save everything with rdma-health snapshot --out node.tar.zst, and check that file \
+                 with rdma-health check --snapshot node.tar.zst."
+            }
+            Self::NoAccess => {
+                "EACCES, EPERM: this user may not read them: run as root on the node, or in the verbs container of the pod; with \
+                 helper.deviceAccess=resource it may not read these. For a saved tree, make its files readable for this user."
+            }
+            Self::NoAnswer => {
+                "hung: the driver or device does not answer. Read the kernel log (journalctl -k, or dmesg) for messages about it; a restart of the node ends a \
+                 read that hangs."
+            }
+            Self::NoDevice => {
+                "ENODEV: the driver has lost the device, or it went away meanwhile (a reset, a network device that moved to a pod). If it stays, read the \
+                 kernel log (journalctl -k, or dmesg) for messages about the device, and check that lspci still lists it."
+            }
+            Self::NotOpened => {
+                "helper: libibverbs could not open the device: its provider (rdma-core) may be missing, or /dev/infiniband not accessible."
+            }
+            Self::NotUnderstood => {
+                "malformed, too_long: the evidence has the source and what is wrong with its content. If a driver answers it, install a later version of the \
+                 driver. If it is correct, save the node with rdma-health snapshot --out node.tar.zst and report it to rdma-health."
+            }
+            Self::OldKernel => {
+                "EOPNOTSUPP, EPROTONOSUPPORT: the kernel does not have this family, command or protocol; more privilege changes nothing. The evidence names it. \
+                 Install a later kernel of the distribution, or load the module that provides it (devlink comes with the driver of the adapter, the \
+                 RDMA netlink with ib_core). The rest of the verdict does not need these facts."
+            }
+            Self::Failed => {
+                "Other errors come from the driver or the firmware: read the kernel log (journalctl -k, or dmesg) for messages about the device. EINVAL mostly \
+                 means that it does not support the question."
+            }
+        }
+    }
+}
 
-/// What to do if a driver or device does not answer.
-const NO_ANSWER: Remedy = Remedy::all(
-    "The driver or device does not answer. Read the kernel log (journalctl -k, or dmesg) for messages about it; a restart of the node \
-     ends a read that hangs.",
-);
-
-/// What to do if an answer is not understood.
-const NOT_UNDERSTOOD: Remedy = Remedy::all(
-    "The evidence has the source and what is wrong with its content. If a driver answers it, install a later version of the driver. If \
-     it is correct, save the node with rdma-health snapshot --out node.tar.zst and report it to rdma-health.",
-);
-
-/// What to do if all failures have the same reason.
-fn remedy(node: &Node, failures: &[(&Unread, bool)]) -> Option<Remedy> {
-    let all = |is_meant: fn(&Unread) -> bool| failures.iter().all(|(unread, _)| is_meant(unread));
-    let is_not_in_tree =
-        |unread: &Unread| matches!(unread.kind, UnreadKind::Missing | UnreadKind::NotCollected);
-    let is_refused = |unread: &Unread| matches!(unread.kind, UnreadKind::Errno(Errno::ACCESS | Errno::PERM));
-    let is_not_understood = |unread: &Unread| {
-        matches!(
-            unread.kind,
-            UnreadKind::Malformed | UnreadKind::TooLong | UnreadKind::NotAFile
-        )
-    };
-    Some(if all(is_of_kernel) {
-        OLD_KERNEL
-    } else if !node.live && all(is_not_in_tree) {
-        NOT_IN_TREE
-    } else if all(is_refused) {
-        NO_ACCESS
-    } else if all(|unread| unread.kind == UnreadKind::Hung) {
-        NO_ANSWER
-    } else if all(is_not_understood) {
-        NOT_UNDERSTOOD
-    } else {
-        return None;
-    })
+/// What to do, for each reason in the order of the failures.
+fn remedy(node: &Node, failures: &[(&Unread, bool)]) -> String {
+    let mut reasons: Vec<Reason> = Vec::new();
+    for (unread, _) in failures {
+        let reason = Reason::of(node, unread);
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    let all: Vec<_> = reasons.into_iter().map(Reason::remedy).collect();
+    all.join(" ")
 }
 
 /// Whether a failure means that the kernel does not have the family, the command or the protocol.
@@ -145,8 +178,19 @@ fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Draft> {
         .iter()
         .filter(|(_, is_whole_source)| *is_whole_source)
         .count();
-    // Whole sources first, then in order of source.
-    failures.sort_by_key(|(unread, is_whole_source)| (!is_whole_source, &unread.source));
+    // Those that decide the severity first, then in order of source.
+    let required: Vec<String> = Domain::ALL
+        .into_iter()
+        .filter_map(|domain| required::unread_of(node, domain))
+        .collect();
+    let is_required = |unread: &Unread| required.iter().any(|why| why.contains(&unread.source));
+    failures.sort_by_key(|(unread, is_whole_source)| {
+        (
+            !(*is_whole_source || is_required(unread)),
+            is_of_kernel(unread),
+            &unread.source,
+        )
+    });
     let count = failures.len();
     let message = match (count, failures.first()) {
         (1, Some((only, _))) => format!("could not read {}", only.source),
@@ -154,10 +198,8 @@ fn facts_unreadable(node: &Node, _: &Expectations) -> Vec<Draft> {
         (_, None) => return Vec::new(),
     };
     let mut finding = Draft::new(&FACTS_UNREADABLE, Subject::node(), message)
-        .exception((whole_sources > 0 || required::unread(node).is_some()).then_some(&WHOLE_SOURCES));
-    if let Some(remedy) = remedy(node, &failures) {
-        finding = finding.remedy(remedy);
-    }
+        .exception((whole_sources > 0 || !required.is_empty()).then_some(&WHOLE_SOURCES))
+        .written_remedy(remedy(node, &failures));
     for (unread, _) in failures.iter().take(SHOWN) {
         finding = finding.evidence(&unread.source, format!("{} ({})", unread.detail, unread.kind));
     }
@@ -228,12 +270,17 @@ fn case(node: &Node, unread: &Unread) -> FindingCase {
 
 /// Whether more than the value of one file is missing.
 fn is_whole_source(unread: &Unread) -> bool {
-    const CENTRAL: [&str; 5] = [
+    const CENTRAL: [&str; 10] = [
         "/proc/cmdline",
         "/proc/modules",
         "/proc/sys/kernel/osrelease",
+        "/sys",
+        "/sys/bus/pci/devices",
         "/sys/class/infiniband",
+        "/sys/class/infiniband_verbs",
+        "/sys/class/net",
         "/sys/kernel/iommu_groups",
+        "/sys/module",
     ];
     // A port cannot be judged without its state.
     let is_state = unread.source.starts_with("/sys/class/infiniband/")

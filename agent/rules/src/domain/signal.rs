@@ -7,7 +7,7 @@ use rdma_health_node::{
     },
 };
 
-use super::compared::{TIMES, compared, link_total as total, per_second_of_link as per_second};
+use super::compared::{TIMES, compared, link_total as total, per_second_of_link as per_second, period};
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
     policy::Exception,
@@ -79,6 +79,8 @@ fn bit_errors_high(node: &Node, _: &Expectations) -> Vec<Draft> {
         }
         let subject = Subject::of_port(&of.cable.port);
         let netdev = of.cable.netdev?;
+        #[expect(clippy::cast_precision_loss, reason = "a rate in bits per second is exact")]
+        let bits = node.rate_of_cable(&of.cable)?.bits_per_second as f64;
         let equals = of.usual.map_or(String::new(), |usual| {
             format!(", median of equal ports {usual:.1e}")
         });
@@ -86,8 +88,13 @@ fn bit_errors_high(node: &Node, _: &Expectations) -> Vec<Draft> {
             format!(" (its code is specified for {limit:.1e})")
         });
         let message = format!(
-            "{} has a bit error ratio of {:.1e} before correction{above}{equals}",
-            of.cable, of.value
+            "{} has a bit error ratio of {:.1e} before correction{above}{equals}, {}",
+            of.cable,
+            of.value,
+            period(node, &of.cable, FEC_CORRECTED_BITS, |per_second| format!(
+                "{:.1e}",
+                per_second / bits
+            ))
         );
         Some(
             Draft::new(&BIT_ERRORS_HIGH, subject, message)
@@ -167,8 +174,11 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
                     format!("; median of equal ports {usual:.0}")
                 });
                 let how = if measured.is_some() { "for" } else { "at most" };
+                let period = period(node, &of.cable, counter, |per_second| {
+                    format!("{per_second:.0} per second")
+                });
                 let message = format!(
-                    "{} {verb} {:.0} pause frames per second, {how} {:.0} % of the time{equals}",
+                    "{} {verb} {:.0} pause frames per second, {how} {:.0} % of the time (limit 50 %), {period}{equals}",
                     of.cable,
                     of.value,
                     (share * 100.0).min(100.0)

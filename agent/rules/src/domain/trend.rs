@@ -9,12 +9,13 @@ use rdma_health_node::{
     words::duration,
 };
 
-use super::compared::link_total;
+use super::compared::{lately, link_total};
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Subject, Writer, draft::Draft,
     expectations::Thresholds, policy::Exception,
 };
 
+mod congestion;
 mod damaged;
 mod totals;
 
@@ -47,7 +48,7 @@ pub static PORT_FLAPPING: Rule = Rule {
 };
 
 static A_FEW_TIMES: Exception = Exception {
-    condition: "if it went down less often, the last time within six hours, and is ACTIVE again",
+    condition: "if it went down less often, the last time within six hours, and was ACTIVE again",
     severities: Severities::INFO,
 };
 
@@ -117,13 +118,15 @@ fn went_down(
             format!("{recent} times within 12 hours, expected fewer than {limit}"),
         ));
     }
-    let latest = since(6 * HOUR);
+    // A port that is down now is reported by port-down; the times before are not over because of it.
+    let is_down_since_before = port.is_active() == Some(false) && past.active == Some(false);
+    let latest = since(6 * HOUR).saturating_sub(usize::from(is_down_since_before));
     let times = if latest == 1 {
         "once".into()
     } else {
         format!("{latest} times")
     };
-    (latest > 0 && port.is_active() == Some(true))
+    (latest > 0 && port.is_active().is_some())
         .then(|| (Some(&A_FEW_TIMES), format!("{times} within 6 hours")))
 }
 
@@ -290,7 +293,10 @@ fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         let subject = Subject::of_port(&port);
         let words: Vec<_> = rises.iter().map(|rise| rise.words.as_str()).collect();
         let message = format!("error counters of {subject} rose: {}", words.join(", "));
-        let finding = Draft::new(&COUNTER_ERRORS, subject, message);
+        let (case, remedy) = congestion::case(&port, &rises);
+        let finding = Draft::new(&COUNTER_ERRORS, subject, message)
+            .case(case)
+            .remedy(remedy);
         Some(
             rises
                 .iter()
@@ -305,6 +311,7 @@ fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
 /// A counter that rose faster than its limit.
 #[derive(Debug, Clone)]
 struct Rise {
+    counter: &'static str,
     /// `symbol_error by 200 in 60 min (limit 120)`.
     words: String,
     file: String,
@@ -328,6 +335,7 @@ fn rises_above(node: &Node, port: &Port<'_>, limit: &Limit) -> Vec<Rise> {
     let directory = if is_standard { "counters" } else { "hw_counters" };
     let words = rise_above(node, port, None, name, value, limit);
     let rise = words.map(|words| Rise {
+        counter: name,
         words,
         file: port.file(&format!("{directory}/{name}")),
         value,
@@ -341,6 +349,7 @@ fn rise_of_fec(node: &Node, cable: &Cable<'_>, limit: &Limit) -> Option<Rise> {
     let member = cable.netdev.filter(|_| cable.is_member);
     let words = rise_above(node, &cable.port, member, FEC_UNCORRECTABLE, value, limit)?;
     Some(Rise {
+        counter: FEC_UNCORRECTABLE,
         words,
         file: format!("ethtool -I --show-fec {netdev}: uncorrectable_blocks"),
         value,
@@ -360,7 +369,12 @@ fn rise_above(
     // A burst shows in a few minutes; what is counted by the hour needs an hour.
     let window = if unit == HOUR { HOUR + 300 } else { 900 };
     let (rise, seconds) = node.rise(port, member, name, value, (60, window))?;
+    let counter = name;
     let name = member.map_or_else(|| name.to_owned(), |member| name_of_member(name, member));
     let allowed = u64::from(limit).saturating_mul(seconds.max(unit)) / unit;
-    (rise > allowed).then(|| format!("{name} by {rise} in {} (limit {allowed})", duration(seconds)))
+    let now = match lately(node, port, member, counter, value, seconds) {
+        Some((0, lately)) => format!(", none in the last {}", duration(lately)),
+        _ => String::new(),
+    };
+    (rise > allowed).then(|| format!("{name} by {rise} in {} (limit {allowed}{now})", duration(seconds)))
 }

@@ -258,3 +258,43 @@ fn a_kernel_that_is_too_old_has_a_remedy_that_fits() {
         assert!(remedy.contains("run as root"), "{remedy}");
     }
 }
+
+#[test]
+fn of_many_unread_facts_those_that_decide_come_first_and_the_rest_is_counted() {
+    let mut node = node("h100-connectx7", |_| {});
+    node.facts.live = true;
+    let unread = |source: String, kind: &str| Unread {
+        source,
+        kind: UnreadKind::from_name(kind),
+        detail: "it could not be read".into(),
+    };
+    let mut all: Vec<_> = (0..100)
+        .map(|n| unread(format!("netlink ethtool fec-get eth{n}"), "EOPNOTSUPP"))
+        .collect();
+    all.push(unread("/sys/class/infiniband/mlx5_0/x".into(), "ENODEV"));
+    all.push(unread("netlink".into(), "not_collected"));
+    all.push(unread("/sys/class/net".into(), "missing"));
+    let status = SourceStatus {
+        time: Some(BEGIN),
+        seconds: 0.0,
+        stale: false,
+        unread: all,
+    };
+    node.facts.sources = [("links".into(), Arc::new(status))].into();
+    let finding = findings(&node, &auto(), "facts-unreadable").remove(0);
+    assert_eq!(finding.evidence[0].source, "/sys/class/net");
+    let shown = finding.evidence.len() - 1;
+    let last = finding.evidence.last().unwrap();
+    assert_eq!(
+        (last.source.as_str(), last.value.as_str()),
+        ("and more", &*(103 - shown).to_string())
+    );
+    for part in ["hostNetwork", "ENODEV: ", "Install a later kernel"] {
+        assert!(finding.remedy.contains(part), "{part}: {}", finding.remedy);
+    }
+    assert!(
+        !finding
+            .remedy
+            .contains("the kernel or the saved tree does not have the file")
+    );
+}

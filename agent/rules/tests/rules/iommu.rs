@@ -266,3 +266,79 @@ fn ends_so(path: &str, end: &str) -> bool {
     end.rsplit('/')
         .all(|wanted| names.next().is_some_and(|name| wanted == "*" || wanted == name))
 }
+
+/// A fixture without the directories whose path begins or ends so.
+fn without(fixture: &str, is_meant: impl Fn(&str) -> bool) -> Node {
+    node(fixture, |tree| {
+        let paths: Vec<_> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+        let meant: Vec<_> = paths.iter().filter(|path| is_meant(path)).collect();
+        assert!(!meant.is_empty());
+        for path in meant {
+            tree.remove(path);
+        }
+    })
+}
+
+/// A container may be shown `/sys` without some of its directories.
+#[test]
+fn groups_that_are_not_visible_leave_the_mode_unknown() {
+    let group = |node: &Node| {
+        let functions = node.functions();
+        let own = functions
+            .iter()
+            .find(|function| function.names.contains(&"mlx5_2"));
+        own.unwrap().group.unwrap()
+    };
+    let all = without("h100-connectx7", |path| {
+        path.starts_with("sys/kernel/iommu_groups")
+    });
+    let verdict = judge(&all, &auto());
+    assert_eq!(verdict.status, Status::Unknown);
+    let why = verdict.unknown_because.unwrap();
+    assert!(
+        why.contains("/sys/kernel/iommu_groups: it is not visible here, although function 0000:"),
+        "{why}"
+    );
+    assert_eq!(all.dma_mode(), None);
+    let number = group(&node("h100-connectx7", |_| {}));
+    let one = format!("sys/kernel/iommu_groups/{number}/");
+    let one = without("h100-connectx7", |path| path.starts_with(&one));
+    let why = judge(&one, &auto()).unknown_because.unwrap();
+    assert!(
+        why.contains(&format!(
+            "/sys/kernel/iommu_groups/{number}/type: it is not visible here"
+        )),
+        "{why}"
+    );
+    assert_eq!(group(&one), number);
+    // A kernel that drives an IOMMU of x86 puts every function into a group.
+    let unlinked = |units: bool| {
+        node("h100-connectx7", |tree| {
+            let paths: Vec<_> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+            for path in paths.iter().filter(|path| path.contains("iommu")) {
+                tree.remove(path);
+            }
+            if units {
+                tree.write("sys/class/iommu/dmar0/x", "").unwrap();
+            }
+        })
+    };
+    assert_eq!(judge(&unlinked(true), &auto()).status, Status::Unknown);
+    assert!(unlinked(false).iommu.groups.is_absent(), "no IOMMU");
+}
+
+#[test]
+fn a_whole_directory_that_is_not_visible_leaves_the_verdict_unknown() {
+    for directory in ["sys/bus", "sys/class/net"] {
+        let node = without("h100-connectx7", |path| {
+            path.starts_with(&format!("{directory}/")) || path == directory
+        });
+        let verdict = judge(&node, &auto());
+        let why = verdict.unknown_because.unwrap_or_default();
+        assert!(
+            why.contains(&format!("/{directory}"))
+                && why.contains("it is not visible here, although an RDMA "),
+            "{directory}: {why}"
+        );
+    }
+}

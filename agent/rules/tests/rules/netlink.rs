@@ -171,7 +171,9 @@ fn a_port_with_more_bit_errors_than_its_equals_is_reported() {
     assert_eq!(of(&node, &auto(), "bit-errors-high"), ["mlx5_5:1 warning"]);
     let message = message(&node, &auto(), "bit-errors-high");
     assert!(
-        message.ends_with("1.0e-6 before correction, median of equal ports 1.0e-9"),
+        message.ends_with(
+            "1.0e-6 before correction, median of equal ports 1.0e-9, on average over the last 10 min"
+        ),
         "{message}"
     );
     let small = |n: usize| if n == 5 { 12_000_000 } else { 240 };
@@ -286,13 +288,18 @@ fn frames_with_a_wrong_checksum_are_reported() {
     assert_eq!(of(&node, &auto(), "counter-errors"), ["mlx5_4:1 warning"]);
     let words = message(&node, &auto(), "counter-errors");
     assert!(
-        words.ends_with("fcs_errors by 0.10 per second (limit 0.04, median of equal ports 0.00)"),
+        words.ends_with(
+            "fcs_errors by 0.10 per second (limit 0.04, median of equal ports 0.00) on average over the last 10 min"
+        ),
         "{words}"
     );
     assert_eq!(of(&risen(fcs(), |_| 600), &auto(), "counter-errors").len(), 8);
     let symbols = risen(errors(0, "0"), one(6000));
     assert_eq!(of(&symbols, &auto(), "counter-errors"), ["mlx5_4:1 warning"]);
-    assert!(message(&symbols, &auto(), "counter-errors").contains("physical_symbol_errors by 10.00"));
+    assert!(
+        message(&symbols, &auto(), "counter-errors")
+            .contains("physical_symbol_errors by 10.00 per second (IEEE 802.3 allows 0.40,")
+    );
 }
 
 /// A node whose ports count their errors.

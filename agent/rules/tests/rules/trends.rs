@@ -2,11 +2,12 @@
 
 use rdma_health_node::{
     history::{History, Measured},
+    infiniband::PortCode,
     node::Probe,
     pci::AerCount,
 };
 use rdma_health_protocol::{Path, Peer, ProbeReport, Stage};
-use rdma_health_rules::Profile;
+use rdma_health_rules::{FindingCase, Profile};
 use rdma_health_tests::measured;
 
 use super::*;
@@ -185,7 +186,11 @@ fn a_port_that_goes_down_again_and_again_flaps() {
             (state.code, state.name) = (1, "DOWN".into());
         }
     });
-    assert_eq!(of(&down, &auto(), "port-flapping"), [""; 0]);
+    let before = message(&down, &auto(), "port-flapping");
+    assert!(
+        before.contains("went down once within 6 hours"),
+        "without this time: {before}"
+    );
     assert_eq!(of(&down, &auto(), "port-down"), ["mlx5_2:1 critical"]);
 }
 
@@ -484,4 +489,124 @@ fn symbol_errors_without_an_equal_port_are_compared_with_the_time_since_boot() {
         [""; 0]
     );
     assert_eq!(of(&with("9000", "3600.00"), &auto(), "counter-errors"), [""; 0]);
+}
+
+#[test]
+fn a_rise_that_is_over_is_not_stated_as_the_present() {
+    let words = |values: &[u64]| {
+        let node = after("infiniband-ndr", "mlx5_0", "symbol_error", 300, values);
+        message(&node, &auto(), "counter-errors")
+    };
+    let over = words(&[0, 300, 300, 300, 300]);
+    assert!(
+        over.contains("symbol_error by 300 in 20 min (limit 120, none in the last 10 min)"),
+        "{over}"
+    );
+    let rising = words(&[0, 300, 600, 900, 1200]);
+    assert!(
+        rising.ends_with("symbol_error by 1200 in 20 min (limit 120)"),
+        "{rising}"
+    );
+}
+
+#[test]
+fn no_cable_is_to_blame_for_congestion_and_missing_acknowledgements() {
+    let remedy = |fixture, device, counter| {
+        let node = after(fixture, device, counter, 300, &[0, 100_000]);
+        let finding = findings(&node, &auto(), "counter-errors").remove(0);
+        (finding.case, finding.remedy)
+    };
+    let case = |(case, remedy): (Option<FindingCase>, String)| {
+        assert!(
+            !remedy.contains("reseat") && remedy.contains("leave the cable as it is"),
+            "{remedy}"
+        );
+        case
+    };
+    let [roce, infiniband] = [
+        ("connectx7-restricted", "rocep97s0f0"),
+        ("infiniband-ndr", "mlx5_0"),
+    ];
+    assert_eq!(
+        case(remedy(roce.0, roce.1, "port_xmit_discards")),
+        Some(FindingCase::Congested)
+    );
+    assert_eq!(
+        case(remedy(infiniband.0, infiniband.1, "port_xmit_discards")),
+        Some(FindingCase::Unanswered)
+    );
+    assert_eq!(
+        case(remedy(roce.0, roce.1, "local_ack_timeout_err")),
+        Some(FindingCase::Unanswered)
+    );
+    let (case, remedy) = remedy(infiniband.0, infiniband.1, "symbol_error");
+    assert_eq!(case, Some(FindingCase::LinkErrors));
+    assert!(remedy.contains("reseat"), "{remedy}");
+}
+
+/// What the events of an agent are made of: a finding that a port went down is there as long as anything is to be said of it.
+#[test]
+fn a_port_that_goes_down_again_does_not_resolve_that_it_went_down_before() {
+    let mut node = node("h100-connectx7", |_| {});
+    let mut history = History::default();
+    let mut downs = 0;
+    let mut found = Vec::new();
+    for (n, up) in (0_u64..).zip([true, false, true, false, false, true]) {
+        node.time = START + 60 * n;
+        with_port(&mut node, "mlx5_2", |port| {
+            let was_up = port.is_active() == Some(true);
+            downs += u64::from(was_up && !up);
+            if let Fact::Known(state) = &mut port.state {
+                state.code = if up { PortCode::ACTIVE } else { 1 };
+            }
+            if let Fact::Known(netdev) = &mut port.netdev {
+                netdev.carrier_downs = Fact::Known(downs);
+            }
+        });
+        node.history = Some(Arc::new(history.clone()));
+        let mut messages = findings(&node, &auto(), "port-flapping").into_iter();
+        found.push(
+            messages
+                .next()
+                .map_or_else(String::new, |finding| finding.message),
+        );
+        history.record(&node, node.time);
+    }
+    let times: Vec<_> = found
+        .iter()
+        .map(|message| match message {
+            message if message.contains("once within 6 hours") => 1,
+            message if message.contains("2 times within 6 hours") => 2,
+            _ => 0,
+        })
+        .collect();
+    // A reading sees a change before the history has it.
+    assert_eq!(times, [0, 0, 1, 1, 1, 2], "{found:?}");
+}
+
+#[test]
+fn a_link_that_recovers_is_no_port_that_is_down() {
+    let mut node = node("infiniband-ndr", |tree| {
+        set(tree, "/mlx5_0/ports/1/state", "5: ACTIVE_DEFER");
+    });
+    assert_eq!(of(&node, &auto(), "port-down"), ["mlx5_0:1 warning"]);
+    let remedy = findings(&node, &auto(), "port-down").remove(0).remedy;
+    assert!(remedy.contains("recovers from an error"), "{remedy}");
+    // Seen for the first time, it may be over in a moment.
+    let mut history = History::default();
+    let mut before = node.clone();
+    before.time = START;
+    with_port(&mut before, "mlx5_0", |port| {
+        if let Fact::Known(state) = &mut port.state {
+            state.code = PortCode::ACTIVE;
+        }
+    });
+    history.record(&before, START);
+    node.time = START + 60;
+    node.history = Some(Arc::new(history.clone()));
+    assert_eq!(of(&node, &auto(), "port-down"), [""; 0]);
+    history.record(&node, START + 60);
+    node.time = START + 120;
+    node.history = Some(Arc::new(history));
+    assert_eq!(of(&node, &auto(), "port-down"), ["mlx5_0:1 warning"]);
 }

@@ -31,6 +31,7 @@ pub static PORT_DOWN: Rule = Rule {
         &IN_SOFTWARE,
         &UNUSED,
         &ONLY_LOGGED,
+        &RECOVERING,
     ]),
     title: "A port that is in use or expected is not ACTIVE",
     explanation: "The logical state of the port is not ACTIVE. A port counts as in use if its network device has had \
@@ -87,6 +88,11 @@ static UNUSED: Exception = Exception {
     severities: Severities::INFO.rdma_expected(Severity::Critical),
 };
 
+static RECOVERING: Exception = Exception {
+    condition: "if its state is ACTIVE_DEFER in two readings: its link recovers from an error, and the port stays up meanwhile",
+    severities: Severities::WARNING,
+};
+
 static ONLY_LOGGED: Exception = Exception {
     condition: "if only the kernel log shows it, because the adapter has no RDMA device (Slingshot)",
     severities: Severities::WARNING,
@@ -121,6 +127,10 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             return None;
         }
         let why = expected.why(&port)?;
+        let is_recovering = state.code == PortCode::ACTIVE_DEFER;
+        if is_recovering && node.past(&port).is_some_and(|past| past.active == Some(true)) {
+            return None;
+        }
         let phys = port.phys_state.known();
         let reason = node
             .ethernet_link(port.kernel)
@@ -147,12 +157,16 @@ fn port_down(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         let is_never_of_pod = matches!(why, Why::Listed | Why::OfBothKinds | Why::NoneActive);
         let of_a_pod = !is_never_of_pod && port.is_ethernet() && is_elsewhere(&port);
         let mut finding = Draft::new(&PORT_DOWN, Subject::of_port(&port), message)
-            .exception(if of_a_pod {
+            .exception(if is_recovering {
+                Some(&RECOVERING)
+            } else if of_a_pod {
                 Some(&OF_A_POD)
             } else {
                 exception_of(&why)
             })
-            .remedy(if is_down_with_link(&port) {
+            .remedy(if is_recovering {
+                OF_RECOVERY
+            } else if is_down_with_link(&port) {
                 OF_THE_HOST
             } else if why == Why::OfBothKinds {
                 OF_BOTH_KINDS
@@ -327,6 +341,14 @@ fn is_administratively_down(port: &Port<'_>) -> bool {
     let netdev = port.netdev.known().filter(|_| port.is_ethernet());
     netdev.is_some_and(|netdev| netdev.admin_up.known() == Some(&false))
 }
+
+/// What to do about a port whose link recovers from an error for longer than a moment.
+const OF_RECOVERY: Remedy = Remedy {
+    any: "The link recovers from an error (InfiniBand: LinkErrorRecovery), which takes milliseconds if its signal is good. If the state stays or comes again, reseat or \
+        replace cable and transceiver, and clean the connectors.",
+    host: "ibstat DEVICE; perfquery (LinkErrorRecoveryCounter, SymbolErrorCounter); mlxlink -d DEVICE -c -e",
+    ..Remedy::all("")
+};
 
 /// What to do about a port whose network device is not up.
 const ADMINISTRATIVELY_DOWN: Remedy = Remedy {

@@ -6,7 +6,7 @@ use rdma_health_node::{
 };
 
 use super::{
-    super::compared::{TIMES, compared, link_total, per_second_of_link},
+    super::compared::{TIMES, compared, link_total, per_second_of_link, period},
     Rise,
 };
 
@@ -34,10 +34,16 @@ pub(super) fn rises(node: &Node) -> Vec<(Port<'_>, Rise)> {
             #[expect(clippy::cast_precision_loss, reason = "a rate in bits per second is exact")]
             let bits = node.rate_of_cable(&of.cable)?.bits_per_second as f64;
             let is_unusual = of.usual.is_some_and(|usual| of.value > TIMES * usual);
-            let limit = if is_unusual { WORTH_A_LOOK } else { ALLOWED } * bits;
-            if bits <= 0.0 || of.value <= limit {
+            let allowed = ALLOWED * bits;
+            let least = if is_unusual { WORTH_A_LOOK * bits } else { allowed };
+            if bits <= 0.0 || of.value <= least {
                 return None;
             }
+            let limit = if of.value > allowed {
+                format!("IEEE 802.3 allows {allowed:.2}")
+            } else {
+                format!("limit {least:.2}")
+            };
             let netdev = of.cable.netdev?;
             let whose = if of.cable.is_member {
                 format!(" of {netdev}")
@@ -48,10 +54,14 @@ pub(super) fn rises(node: &Node) -> Vec<(Port<'_>, Rise)> {
                 format!(", median of equal ports {usual:.2}")
             });
             let words = format!(
-                "{counter}{whose} by {:.2} per second (limit {limit:.2}{equals})",
-                of.value
+                "{counter}{whose} by {:.2} per second ({limit}{equals}) {}",
+                of.value,
+                period(node, &of.cable, counter, |per_second| format!(
+                    "{per_second:.2} per second"
+                ))
             );
             let rise = Rise {
+                counter,
                 words,
                 file: format!("ethtool -S {netdev} --all-groups: {shown}"),
                 value: link_total(node, &of.cable, counter)?,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_node::{Node, Port, words::duration};
 
-use crate::{Remedy, Subject, draft::Draft, expectations::Thresholds};
+use crate::{FindingCase, Remedy, Subject, draft::Draft, expectations::Thresholds};
 
 use super::{COUNTER_ERRORS, HOUR, counter, far_above};
 
@@ -106,6 +106,7 @@ fn above_limit(node: &Node, port: &Port<'_>, thresholds: &Thresholds) -> Option<
         words.concat()
     );
     let finding = Draft::new(&COUNTER_ERRORS, subject, message)
+        .case(FindingCase::LinkErrors)
         .remedy(SIGNAL)
         .evidence(port.file("counters/symbol_error"), errors);
     Some(others.into_iter().fold(finding, |finding, (name, value)| {
@@ -146,7 +147,7 @@ fn above_equals(node: &Node) -> BTreeMap<Subject, Draft> {
                 known
             } else {
                 let message = format!("{subject} counted far more errors than equal ports: {words}");
-                Draft::new(&COUNTER_ERRORS, subject.clone(), message)
+                Draft::new(&COUNTER_ERRORS, subject.clone(), message).case(FindingCase::LinkErrors)
             };
             let remedy = match (kinds.len(), is_signal) {
                 (1, true) => SIGNAL,
