@@ -93,6 +93,7 @@ pub(crate) use kernel::ethernet_driver;
 pub(crate) use line::row;
 pub(crate) use operation::failed_operations;
 pub(crate) use recognise::failure_in;
+pub(crate) use renamed::{is_without as is_without_psm2, with_name as with_renamed};
 pub(crate) use status::{status_in, vendor_error};
 pub(crate) use trace::call;
 
@@ -152,6 +153,9 @@ pub struct Log {
     /// Whether a tool listed an active port.
     #[serde(skip)]
     pub active_port: bool,
+    /// Whether the job counted its steps, or ended as it should.
+    #[serde(skip)]
+    pub went_on: bool,
     /// Whether a line names a GPU.
     #[serde(skip)]
     pub names_gpu: bool,
@@ -294,6 +298,7 @@ impl LogReader {
         successes.one_node = self.log.nodes == Some(1);
         successes.one_host = self.log.hosts.len() < 2 && self.log.nodes.is_none_or(|nodes| nodes < 2);
         self.log.active_port = successes.active_port;
+        self.log.went_on = successes.went_on.is_some();
         let marks = &mut self.log.marks;
         marks.shows_adapter =
             successes.active_port || marks.lists_adapter || marks.has_nodes || self.owners.has_ours();

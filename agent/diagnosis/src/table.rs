@@ -115,6 +115,8 @@ const FIRST: &[(SymptomKind, &str)] = &[
     (SymptomKind::CreateRefused, "unsupported-adapter"),
     (SymptomKind::CreateUnexplained, "hca-resources"),
     (SymptomKind::PeerUnreachable, "fabric-or-peer"),
+    (RETRY_EXC, "fabric-or-peer"),
+    (RETRY_EXC, "gid-index"),
     (SymptomKind::ConnectNoDevice, "gid-other-namespace"),
 ];
 

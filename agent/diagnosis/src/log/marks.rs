@@ -262,6 +262,10 @@ const WORDS: &[(&str, Mark)] = &[
     ("memlock=-1", Mark::Unlimited),
     (" lid: ", Mark::Lid),
     (" lid 0x", Mark::Lid),
+    (" sm_lid ", Mark::Lid),
+    // Adapters of Omni-Path and TrueScale have no other link layer.
+    ("hfi1_0", Mark::InfiniBand),
+    ("ib_qib", Mark::InfiniBand),
     ("habana", Mark::Family(Family::Gaudi)),
     ("hbldv_", Mark::Family(Family::Gaudi)),
     ("hcl_ibverbs", Mark::Family(Family::Gaudi)),

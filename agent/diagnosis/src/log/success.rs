@@ -221,6 +221,20 @@ impl Successes {
         }
     }
 
+    /// Whether a program found another way after a line, or did its work.
+    pub(super) fn went_on_after(&self, line: u64) -> bool {
+        let done = [
+            self.provider,
+            self.transport,
+            self.started,
+            self.served,
+            self.passed,
+            self.finished,
+            self.went_on,
+        ];
+        self.tcp_provider || done.into_iter().flatten().any(|success| success > line)
+    }
+
     /// Lowers the complaints that a success makes void.
     pub(super) fn excuse(&self, symptoms: &mut [Symptom]) {
         let needs_plugin = symptoms

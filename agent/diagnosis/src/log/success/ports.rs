@@ -38,7 +38,8 @@ impl Ports {
         let is_disabled = trimmed.contains("phys") && trimmed.contains("disabled");
         if fabric::lists_port_down(lower) {
             // ibdev2netdev lists the interfaces of all adapters.
-            let is_unused = is_disabled || self.is_further || trimmed.contains(" ==> ");
+            let is_unused =
+                is_disabled && !is_without_address(trimmed) || self.is_further || trimmed.contains(" ==> ");
             self.down += 1;
             self.unused += u64::from(is_unused);
             self.is_open = !is_unused;
@@ -62,4 +63,10 @@ impl Ports {
     pub(super) fn are_unused(&self) -> bool {
         self.down <= self.unused
     }
+}
+
+/// Whether a row of `rdma link` is about an InfiniBand port without an address that is not waiting for a link: a virtual function that was not
+/// configured. The port of an adapter without a cable polls.
+fn is_without_address(row: &str) -> bool {
+    row.starts_with("link ") && row.contains("/1 ") && row.contains(" lid 65535 ")
 }
