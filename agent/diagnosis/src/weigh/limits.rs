@@ -381,11 +381,7 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
             scales.next_step = Some(step.to_owned());
         }
         let is_short = case
-            .seen(&[
-                SymptomKind::RegMrNoMemory,
-                SymptomKind::CreateFailed,
-                SymptomKind::NoMemory,
-            ])
+            .seen(&[SymptomKind::RegMrNoMemory, SymptomKind::CreateFailed])
             .any(|symptom| symptom.line.is_some());
         if let Some((source, value)) = unlimited(case).filter(|_| is_short) {
             scales.fits(source, value);
