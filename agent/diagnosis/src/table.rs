@@ -116,7 +116,6 @@ const FIRST: &[(SymptomKind, &str)] = &[
     (SymptomKind::CreateUnexplained, "hca-resources"),
     (SymptomKind::PeerUnreachable, "fabric-or-peer"),
     (RETRY_EXC, "fabric-or-peer"),
-    (RETRY_EXC, "gid-index"),
     (SymptomKind::ConnectNoDevice, "gid-other-namespace"),
 ];
 

@@ -76,7 +76,7 @@ fn the_first_cause_and_its_step_are_those_of_the_library() {
 #[test]
 fn what_has_no_consequence_stays_silent() {
     for log in [
-        "psm2:core:psmx2_getinfo():536<info> no PSM2 device is active.\n",
+        "libfabric:1:2:psm2:core:psmx2_getinfo():536<info> no PSM2 device is active.\nlibfabric:1:2:verbs:fabric:vrb_init():871<info> list of devices\n",
         "[LOG_CAT_ML] component ucx_p2p is not available but requested in hierarchy: ucx_p2p:p2p\n",
         "libi40iw-i40iw_ucreate_qp: failed to create QP, unsupported QP type: 0x4\nYou job will continue, but Open MPI will ignore the \"ud\" \
          oob component\n",

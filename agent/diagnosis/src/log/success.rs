@@ -276,10 +276,11 @@ impl Successes {
     /// A port of InfiniBand whose physical link is up has a logical state, too, as soon as the function has one: it is down where a virtual
     /// function was not configured.
     pub(super) fn unconfigured(&self, symptoms: &mut [Symptom]) {
-        let listed = symptoms.iter_mut().find(|symptom| {
-            symptom.kind == K::PortNotActive && symptom.line.is_some() && symptom.line == self.ports.linked()
-        });
-        if let Some(symptom) = listed {
+        let is_one = |symptom: &&mut Symptom| {
+            let is_listed = |line| self.ports.is_unconfigured(line, self.active_port);
+            symptom.kind == K::PortNotActive && symptom.line.is_some_and(is_listed)
+        };
+        for symptom in symptoms.iter_mut().filter(is_one) {
             symptom.kind = K::FunctionUnconfigured;
         }
     }

@@ -118,6 +118,16 @@ pub(super) fn only(case: &Case<'_>, scales: &mut Scales, layer: &LinkLayer) {
     }
 }
 
+/// Whether the log, or else the node, shows ports of InfiniBand and none of Ethernet.
+fn is_infiniband(case: &Case<'_>) -> bool {
+    case.logs_infiniband()
+        || layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some() && !case.logs_ethernet()
+}
+
+/// What to do about a peer on InfiniBand that does not answer.
+const ON_INFINIBAND: &str = "Run rdma-health check on the peer, then ib_write_bw between the two nodes over the same devices (-d DEVICE -i PORT). If it fails, too, look at the path \
+    through the fabric: iblinkinfo and ibqueryerrors show links that are down or count errors, ibtracert LID LID the way from one port to the other.";
+
 /// Why neither a subnet manager nor a partition matters.
 const ETHERNET: &str = "the ports that it names are Ethernet";
 
@@ -266,6 +276,10 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
         .filter_map(|symptom| symptom.named.peer.as_deref())
         .collect();
     let peers: Vec<_> = named.into_iter().take(3).collect();
+    let is_of_nodes = case.seen(&[SymptomKind::Completion(WcStatus::RetryExcErr)]).next().is_some();
+    if is_infiniband(case) && is_of_nodes {
+        scales.next_step.get_or_insert_with(|| ON_INFINIBAND.to_owned());
+    }
     if peers.is_empty() {
         scales.next_step.get_or_insert_with(|| {
             "Run rdma-health check on the peer, another node of the job, then ib_write_bw between the two nodes over the same devices and GID index.".into()

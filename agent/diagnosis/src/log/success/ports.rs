@@ -3,6 +3,8 @@
 //! A port without a cable is normal where the same list shows active ones, but only if the list says that no one expects a link there: its
 //! physical state is `Disabled`, or it is the second port of an adapter.
 
+use std::collections::BTreeSet;
+
 use super::super::{fabric, line::number};
 
 /// The ports that the lines so far list as down.
@@ -18,6 +20,8 @@ pub(super) struct Ports {
     last: Option<u64>,
     /// The line of the first port that is down although its physical link is up.
     linked: Option<u64>,
+    /// The lines of those that look like virtual functions without an address.
+    without_address: BTreeSet<u64>,
 }
 
 impl Ports {
@@ -36,6 +40,9 @@ impl Ports {
             self.is_further = number(rest.trim_start_matches([' ', '\t', ':'])).is_some_and(|port| port > 1);
         }
         let is_disabled = trimmed.contains("phys") && trimmed.contains("disabled");
+        if is_disabled && is_without_address(trimmed) {
+            self.without_address.insert(line);
+        }
         if fabric::lists_port_down(lower) {
             // ibdev2netdev lists the interfaces of all adapters.
             let is_unused =
@@ -49,9 +56,9 @@ impl Ports {
         }
     }
 
-    /// The line of the first port that is down although its physical link is up.
-    pub(super) fn linked(&self) -> Option<u64> {
-        self.linked
+    /// Whether a line is of the first port that is down although its physical link is up, or of one without an address where others are active.
+    pub(super) fn is_unconfigured(&self, line: u64, active: bool) -> bool {
+        self.linked == Some(line) || active && self.without_address.contains(&line)
     }
 
     /// Whether any port is down.
