@@ -31,7 +31,6 @@ fn the_first_cause_and_its_step_are_those_of_the_library() {
         ("libi40iw-i40iw_ucreate_qp: failed to create QP, unsupported QP type: 0x4\n".into(), "unsupported-adapter", "btl ^openib"),
         ("n1:1:2 [0] graph/xml.cc:332 NCCL WARN Could not find real path of /sys/class/pci_bus/0000:0b/../../0000:0b:00.0\n".into(), "communication-library", "docker run -v /sys"),
         ("OpenSM 3.3.19\nNo local ports detected!\n".into(), "device-not-given", ""),
-        ("ibgda.cpp:1393: non-zero status: 121 Error in mlx5dv_devx_obj_modify for INIT2RTR_QP with syndrome 764216\n".into(), "gid-index", ""),
         ("Switch ibb Port 11: Linkwidth (1X) not at maximum width supported (1XOR4X)\n".into(), "link-quality", "ibqueryerrors -k"),
         ("[3] MPI startup(): cannot open dynamic library libdat2.so.2\n".into(), "userspace-libraries", "I_MPI_FABRICS"),
         ("[1.0] [n1:1:0] ib_mlx5.c:558  UCX  ERROR mlx5dv_devx_alloc_uar(device=mlx5_1, flags=0x0(BF)) failed: Cannot allocate memory\n".into(), "hca-resources", "PF_LOG_BAR_SIZE"),

@@ -55,7 +55,7 @@ fn an_adapter_with_another_name_is_what_psm2_does_not_find() {
 fn a_function_without_an_address_is_shown_in_a_list_with_active_ports() {
     let list = "link mlx5_0/1 subnet_prefix fe80:0000:0000:0000 lid 3 sm_lid 1 lmc 0 state ACTIVE physical_state LINK_UP\n\
         link mlx5_1/1 subnet_prefix fe80:0000:0000:0000 lid 65535 sm_lid 0 lmc 0 state DOWN physical_state DISABLED\n";
-    assert_eq!(kinds(list), [K::PortNotActive]);
+    assert_eq!(kinds(list), [K::FunctionUnconfigured]);
     assert_eq!(first(list).0, "virtual-functions");
     // A second port without a cable, and a port of Ethernet that is switched off.
     assert_eq!(

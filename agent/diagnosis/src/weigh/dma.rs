@@ -446,10 +446,12 @@ fn step_of_registration(case: &Case<'_>, symptom: &Symptom) -> Option<String> {
     })
 }
 
-/// Whether the kernel refused memory by its address or its mapping, and nothing says that it is a GPU's.
+/// Whether the kernel refused memory by its address or its mapping, and nothing says that it is a GPU's. Programs that use UCX, or test GPUs, mostly register
+/// such memory.
 pub(super) fn is_of_mapping(symptom: &Symptom) -> bool {
     symptom.kind == SymptomKind::RegMrFailed
         && symptom.named.gpu.is_none()
+        && matches!(symptom.software, Some(Software::Libfabric) | None)
         && matches!(symptom.named.errno, Some(Errno::EFAULT | Errno::EINVAL))
 }
 

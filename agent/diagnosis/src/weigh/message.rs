@@ -278,6 +278,10 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
         });
         if let Some((symptom, step)) = found {
             scales.next_step = Some((*step).to_owned());
+            // It ends NCCL, whatever it did without before.
+            if is_of_sysfs(symptom) {
+                return scales.shows(&symptom.source, &symptom.text);
+            }
             return scales.fits(&symptom.source, &symptom.text);
         }
         scales.next_step = Some(UNEXPLAINED.to_owned());

@@ -121,7 +121,9 @@ pub(super) fn only(case: &Case<'_>, scales: &mut Scales, layer: &LinkLayer) {
 /// Whether the log, or else the node, shows ports of InfiniBand and none of Ethernet.
 fn is_infiniband(case: &Case<'_>) -> bool {
     case.logs_infiniband()
-        || layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some() && !case.logs_ethernet()
+        || layers(case, &LinkLayer::Ethernet) == Some(0)
+            && case.node.hcas().next().is_some()
+            && !case.logs_ethernet()
 }
 
 /// What to do about a peer on InfiniBand that does not answer.
@@ -276,8 +278,7 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
         .filter_map(|symptom| symptom.named.peer.as_deref())
         .collect();
     let peers: Vec<_> = named.into_iter().take(3).collect();
-    let is_of_nodes = case.seen(&[SymptomKind::Completion(WcStatus::RetryExcErr)]).next().is_some();
-    if is_infiniband(case) && is_of_nodes {
+    if is_infiniband(case) {
         scales.next_step.get_or_insert_with(|| ON_INFINIBAND.to_owned());
     }
     if peers.is_empty() {

@@ -53,13 +53,7 @@ fn refused(lower: &str) -> Option<SymptomKind> {
         return Some(SymptomKind::CommandRefused);
     }
     let syndrome = after(lower, "syndrome ").and_then(number)?;
-    // What it refuses in this command is an attribute of the path: the GID, the traffic class, the MTU.
-    let kind = if lower.contains("init2rtr") {
-        SymptomKind::ConnectInvalid
-    } else {
-        SymptomKind::CommandRefused
-    };
-    (syndrome != 0 && lower.contains("mlx5dv_devx_")).then_some(kind)
+    (syndrome != 0 && lower.contains("mlx5dv_devx_")).then_some(SymptomKind::CommandRefused)
 }
 
 /// What the kernel's clients and servers of storage could not get. They allocate memory regions without memory behind them: the adapter has no room for
