@@ -36,7 +36,7 @@ pub struct Network {
     pub all: Arp,
     /// Settings of each network device of an RDMA port.
     pub netdevs: BTreeMap<String, Settings>,
-    /// Subnets of these that another Ethernet adapter of the node has as well. Bonds, bridges, VLANs and the like are no adapters.
+    /// Subnets of these that another Ethernet adapter of the node has as well. Bonds, bridges, VLANs and the like are not adapters.
     #[serde(default)]
     pub others: Vec<Subnet>,
 }
@@ -284,7 +284,7 @@ fn is_other_adapter(scope: &Scope<'_>, netdev: &str, netdevs: &BTreeSet<String>)
         let above = scope.real_path(&format!("{device}/physfn")).known().cloned();
         let card = |path: String| {
             let (_, name) = path.rsplit_once('/')?;
-            // Without a PCI address (a virtual adapter of a hypervisor), it is one of its own.
+            // Without a PCI address (a virtual adapter of a hypervisor), it is a separate one.
             Some(name.rsplit_once('.').map_or(name, |(card, _)| card).to_owned())
         };
         own.into_iter().chain(above).filter_map(card).collect()

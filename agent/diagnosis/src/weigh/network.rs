@@ -348,12 +348,12 @@ fn unresolved_step(case: &Case<'_>) -> String {
 
 /// What to do where PSM3 took interfaces of different subnets.
 const PSM3: &str = "This is PSM3, a provider of libfabric, which connects only interfaces of one subnet. Where the node has no RDMA adapter for it (a virtual machine, plain Ethernet), take it out: \
-    FI_PROVIDER=^psm3 or FI_PROVIDER=tcp, with Open MPI --mca mtl ^ofi --mca btl tcp,self. Where the ranks should use RDMA, name the adapter of the common subnet on all nodes: PSM3_NIC; a \
-    mask of /32 makes each node a subnet of its own (ip -brief address).";
+    FI_PROVIDER=^psm3 or FI_PROVIDER=tcp, with Open MPI --mca mtl ^ofi --mca btl tcp,self. Where the ranks should use RDMA, name the adapter of the common subnet on all nodes: PSM3_NIC. \
+    With a mask of /32, each node is in another subnet (ip -brief address).";
 
 /// An adapter without RDMA shares the subnet of an RDMA network device.
 fn shared_subnet(case: &Case<'_>, scales: &mut Scales) {
-    const STEP: &str = "Give the RDMA network device a subnet of its own, which no adapter without RDMA of the node has (ip -brief address). Until then, ip route get PEER \
+    const STEP: &str = "Give the RDMA network device a separate subnet, which no adapter without RDMA of the node has (ip -brief address). Until then, ip route get PEER \
         names the device by which connections leave, and net.ipv4.conf.all.arp_ignore=1 with net.ipv4.conf.all.arp_announce=2 keeps the other adapter from answering for it.";
     let network = &case.node.network;
     let Some(other) = network.others.first().filter(|_| !case.logs_infiniband()) else {

@@ -35,7 +35,7 @@ pub static SAME_SUBNET_ARP: Rule = Rule {
         host: "Write the same sysctls to /etc/sysctl.d/90-rdma-arp.conf, so that they survive a reboot.",
     },
     false_alarms: "Only network devices of ACTIVE RDMA ports (RoCE and IP over InfiniBand) are judged; members of a bond do not count on their \
-        own. An Ethernet adapter without RDMA counts if it is no function of the same card; bonds, bridges, VLANs, tunnels and 169.254.0.0/16 do not. Silent if the settings are not visible in the network namespace of rdma-health.",
+        own. An Ethernet adapter without RDMA counts if it is not a function of the same card; bonds, bridges, VLANs, tunnels and 169.254.0.0/16 do not. Silent if the settings are not visible in the network namespace of rdma-health.",
     inputs: &[Writer::HostRoot],
     judge: same_subnet_arp,
 };
@@ -51,7 +51,7 @@ static WITH_ANOTHER: Exception = Exception {
 };
 
 /// What to do where an adapter without RDMA is in the subnet of one with it.
-const APART: Remedy = Remedy {
+const SEPARATE: Remedy = Remedy {
     any: "Give NETDEV and OTHER separate subnets: RDMA to an address of this subnet leaves by the device that the route selects (ip route get PEER), and the adapter \
         without RDMA answers ARP requests for the address of the other one. If they must stay in one subnet, set net.ipv4.conf.all.arp_ignore=1 and \
         net.ipv4.conf.all.arp_announce=2, and bind the program to the RDMA address.",
@@ -80,7 +80,7 @@ fn with_another(node: &Node) -> Vec<Draft> {
             );
             let finding = Draft::new(&SAME_SUBNET_ARP, Subject::device(&own.netdev), message)
                 .exception(&WITH_ANOTHER)
-                .remedy(APART)
+                .remedy(SEPARATE)
                 .fill("NETDEV", own.netdev.clone())
                 .fill("OTHER", other.netdev.clone())
                 .evidence(
