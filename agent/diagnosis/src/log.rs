@@ -153,9 +153,6 @@ pub struct Log {
     /// Whether a tool listed an active port.
     #[serde(skip)]
     pub active_port: bool,
-    /// Whether the job counted its steps, or ended as it should.
-    #[serde(skip)]
-    pub went_on: bool,
     /// Whether a line names a GPU.
     #[serde(skip)]
     pub names_gpu: bool,
@@ -298,8 +295,8 @@ impl LogReader {
         successes.one_node = self.log.nodes == Some(1);
         successes.one_host = self.log.hosts.len() < 2 && self.log.nodes.is_none_or(|nodes| nodes < 2);
         self.log.active_port = successes.active_port;
-        self.log.went_on = successes.went_on.is_some();
         let marks = &mut self.log.marks;
+        marks.went_on = successes.went_on.is_some();
         marks.shows_adapter =
             successes.active_port || marks.lists_adapter || marks.has_nodes || self.owners.has_ours();
         successes.excuse(&mut self.log.symptoms);

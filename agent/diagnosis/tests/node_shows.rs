@@ -105,9 +105,8 @@ fn a_refusal_may_come_from_an_adapter_without_rdma_in_the_same_subnet() {
         let mut tree = Tree::fixture("irdma-e810").unwrap();
         let mut table = String::from("Iface\tDestination\n");
         for netdev in ["ens3f0"].into_iter().chain(netdev) {
-            table.push_str(&format!(
-                "{netdev}\t0000040A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
-            ));
+            table += netdev;
+            table += "\t0000040A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
         }
         tree.write("proc/1/net/route", table).unwrap();
         let directory = "sys/devices/pci0000:00/0000:02:00.0/net/eno1";

@@ -34,7 +34,6 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         return;
     }
     judge_among_others(symptoms);
-    follow_room(symptoms);
     let first = |least: Grade, is_root: fn(&Symptom) -> bool| {
         symptoms
             .iter()
@@ -154,6 +153,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
 
 /// What neighbours, devices, limits and providers explain, each by itself.
 fn judge_among_others(symptoms: &mut Vec<Symptom>) {
+    follow_room(symptoms);
     name_transports(symptoms);
     excuse_flushes(symptoms);
     blame_first(symptoms);

@@ -37,6 +37,9 @@ pub struct Marks {
     /// A storage client lost a connection that it had, and tries again.
     #[serde(skip)]
     pub reconnects: bool,
+    /// The job counted its steps, or ended as it should.
+    #[serde(skip)]
+    pub went_on: bool,
     /// A region of no bytes was registered.
     #[serde(skip)]
     pub empty_region: bool,

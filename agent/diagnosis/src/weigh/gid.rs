@@ -261,7 +261,7 @@ fn is_lost_at_first(case: &Case<'_>) -> bool {
             && symptom.line.is_some()
     };
     let mut lost = case.seen(&[SymptomKind::Completion(WcStatus::RetryExcErr)]);
-    case.log.is_some_and(|log| !log.went_on) && lost.any(is_lost)
+    case.log.is_some_and(|log| !log.marks.went_on) && lost.any(is_lost)
 }
 
 pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {

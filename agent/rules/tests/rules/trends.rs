@@ -126,7 +126,11 @@ fn a_port_that_went_down_often_since_a_boot_long_ago_is_information() {
     assert_eq!(after(25, 24), ["mlx5_2:1 info"]);
     assert_eq!(after(8, 24), [""; 0], "the boot and a day's maintenance");
     assert_eq!(after(9, 240), [""; 0], "about one a day");
-    assert_eq!(after(25, 240), ["mlx5_2:1 info"], "ten times as often as its equals");
+    assert_eq!(
+        after(25, 240),
+        ["mlx5_2:1 info"],
+        "ten times as often as its equals"
+    );
     assert_eq!(after(160, 240), ["mlx5_2:1 info"]);
 }
 
