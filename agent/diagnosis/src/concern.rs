@@ -1,9 +1,11 @@
 //! Which symptoms concern RDMA on the node that wrote them: facts of the node show that others have no consequence there.
 
-use rdma_health_node::{Node, iommu::DomainType, platform::is_accelerated_networking};
+use std::sync::Arc;
+
+use rdma_health_node::{Node, infiniband::Hca, iommu::DomainType, platform::is_accelerated_networking};
 
 use crate::{
-    log::{Marks, ethernet_driver},
+    log::{Marks, ethernet_driver, is_without_psm2, with_renamed},
     origin::is_without_adapter,
     symptom::{Grade, Software, Symptom, SymptomKind},
 };
@@ -72,6 +74,27 @@ pub(crate) fn lower_others(
         {
             symptom.grade = Grade::Note;
         }
+    }
+}
+
+/// PSM2 finds no adapter on a node that has one with an active port, because rdma-core gave it another name.
+pub(crate) fn find_renamed(symptoms: &mut [Symptom], writer: &Node) {
+    let is_renamed = |hca: &&Arc<Hca>| {
+        let is_of_psm2 = hca.driver.known().is_some_and(|driver| driver == "hfi1");
+        is_of_psm2
+            && !hca.name.starts_with("hfi1_")
+            && hca.ports.values().any(|port| port.is_active() == Some(true))
+    };
+    let Some(hca) = writer.hcas().find(is_renamed) else {
+        return;
+    };
+    let is_missed = |symptom: &&mut Symptom| {
+        symptom.kind == SymptomKind::NoDevice && symptom.line.is_some() && is_without_psm2(&symptom.text)
+    };
+    for symptom in symptoms.iter_mut().filter(is_missed) {
+        symptom.kind = SymptomKind::BackendFailed;
+        symptom.grade = symptom.kind.grade();
+        symptom.text = with_renamed(&symptom.text, &hca.name);
     }
 }
 

@@ -30,7 +30,7 @@ use rdma_health_rules::{
     domain::{adapter_events::ADAPTER_FAILED, modules::RDMA_MODULES_MISSING, reading},
 };
 
-use self::parts::{alone, confidence, distinct, ids, severity_of, unexplained, without_rdma};
+use self::parts::{alone, confidence, distinct, ids, left_out, severity_of, unexplained, without_rdma};
 use crate::{
     concern,
     effect::Effects,
@@ -57,6 +57,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     let unknown = Node::unknown();
     let is_elsewhere = matches!(origin, Origin::Elsewhere(_) | Origin::Unread);
     let writer = if is_elsewhere { &unknown } else { node };
+    concern::find_renamed(&mut symptoms, writer);
     concern::lower_others(
         &mut symptoms,
         node,
@@ -137,6 +138,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
             .map(|cause| cause.next_step.clone())
             .or_else(|| unexplained(&symptoms))
             .or_else(|| without_rdma(&symptoms, log))
+            .or_else(|| left_out(&symptoms))
             .or_else(|| without_device(node, findings)),
         causes,
         symptoms,

@@ -93,6 +93,7 @@ pub(crate) use kernel::ethernet_driver;
 pub(crate) use line::row;
 pub(crate) use operation::failed_operations;
 pub(crate) use recognise::failure_in;
+pub(crate) use renamed::{is_without as is_without_psm2, with_name as with_renamed};
 pub(crate) use status::{status_in, vendor_error};
 pub(crate) use trace::call;
 
@@ -295,6 +296,7 @@ impl LogReader {
         successes.one_host = self.log.hosts.len() < 2 && self.log.nodes.is_none_or(|nodes| nodes < 2);
         self.log.active_port = successes.active_port;
         let marks = &mut self.log.marks;
+        marks.went_on = successes.went_on.is_some();
         marks.shows_adapter =
             successes.active_port || marks.lists_adapter || marks.has_nodes || self.owners.has_ours();
         successes.excuse(&mut self.log.symptoms);

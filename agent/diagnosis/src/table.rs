@@ -115,6 +115,7 @@ const FIRST: &[(SymptomKind, &str)] = &[
     (SymptomKind::CreateRefused, "unsupported-adapter"),
     (SymptomKind::CreateUnexplained, "hca-resources"),
     (SymptomKind::PeerUnreachable, "fabric-or-peer"),
+    (RETRY_EXC, "fabric-or-peer"),
     (SymptomKind::ConnectNoDevice, "gid-other-namespace"),
 ];
 

@@ -35,7 +35,7 @@ pub(crate) use job::{
 };
 pub(crate) use library::gpu_initiated;
 pub(crate) use limits::{memlock, resources};
-pub(crate) use message::{backend, in_use, module_build, peer_settings, storage_access, unsupported};
+pub(crate) use message::{IWARP, backend, in_use, module_build, peer_settings, storage_access, unsupported};
 pub(crate) use modules::modules;
 pub(crate) use network::{
     addressing, ethernet_only, fabric, infiniband_member, infiniband_only, link_quality, mtu, port_down,

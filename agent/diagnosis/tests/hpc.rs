@@ -27,6 +27,10 @@ fn the_first_cause_and_its_step_are_those_of_the_library() {
         ("ibv_open_device(mlx5_0) failed: Permission denied\n".into(), "device-permission", "ls -lZ"),
         ("libfabric:4:1::cxi:core:cxip_eq():531<warn> x1: Cassini Event Queue overflow detected.\n".into(), "hca-resources", "FI_CXI_CQ_FILL_PERCENT"),
         ("psm2:core:psmx2_getinfo():536<info> no PSM2 device is active.\nopap3s0:1\n   PortState:     Active\n".into(), "communication-library", "hfi1_0"),
+        ("n1:rank0:  Trying to connect from eth0 port 1 (subnet 192.0.2.1/32) to a node (IP=198.51.100.3/32 TCP=45575 UDP=54793) on a different subnet 198.51.100.3/32\n".into(), "addressing", "FI_PROVIDER=^psm3"),
+        ("libi40iw-i40iw_ucreate_qp: failed to create QP, unsupported QP type: 0x4\n".into(), "unsupported-adapter", "btl ^openib"),
+        ("n1:1:2 [0] graph/xml.cc:332 NCCL WARN Could not find real path of /sys/class/pci_bus/0000:0b/../../0000:0b:00.0\n".into(), "communication-library", "docker run -v /sys"),
+        ("OpenSM 3.3.19\nNo local ports detected!\n".into(), "device-not-given", ""),
         ("Switch ibb Port 11: Linkwidth (1X) not at maximum width supported (1XOR4X)\n".into(), "link-quality", "ibqueryerrors -k"),
         ("[3] MPI startup(): cannot open dynamic library libdat2.so.2\n".into(), "userspace-libraries", "I_MPI_FABRICS"),
         ("[1.0] [n1:1:0] ib_mlx5.c:558  UCX  ERROR mlx5dv_devx_alloc_uar(device=mlx5_1, flags=0x0(BF)) failed: Cannot allocate memory\n".into(), "hca-resources", "PF_LOG_BAR_SIZE"),
@@ -71,7 +75,7 @@ fn the_first_cause_and_its_step_are_those_of_the_library() {
 #[test]
 fn what_has_no_consequence_stays_silent() {
     for log in [
-        "psm2:core:psmx2_getinfo():536<info> no PSM2 device is active.\n",
+        "libfabric:1:2:psm2:core:psmx2_getinfo():536<info> no PSM2 device is active.\nlibfabric:1:2:verbs:fabric:vrb_init():871<info> list of devices\n",
         "[LOG_CAT_ML] component ucx_p2p is not available but requested in hierarchy: ucx_p2p:p2p\n",
         "libi40iw-i40iw_ucreate_qp: failed to create QP, unsupported QP type: 0x4\nYou job will continue, but Open MPI will ignore the \"ud\" \
          oob component\n",

@@ -23,6 +23,8 @@ use crate::{
 const NETDEVS: &str = "/sys/class/net";
 /// Maximum number of routes that are read.
 const MAX_ROUTES: usize = 65_536;
+/// Maximum number of other network devices that are looked at.
+const MAX_OTHERS: usize = 16;
 
 /// The network of a node, as far as RDMA ports use it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +37,9 @@ pub struct Network {
     pub all: Arp,
     /// Settings of each network device of an RDMA port.
     pub netdevs: BTreeMap<String, Settings>,
+    /// Subnets of these that another Ethernet adapter of the node has as well. Bonds, bridges, VLANs and the like are not adapters.
+    #[serde(default)]
+    pub others: Vec<Subnet>,
 }
 
 /// A network device's attachment to a subnet.
@@ -128,7 +133,19 @@ impl Source for Network {
             let _: Fact<()> = scope.hidden(NETDEVS, &format!("an RDMA port has the network device {netdev}"));
         }
         let settings = |netdev: &String| (netdev.clone(), Settings::read(scope, netdev));
+        let others = table.known().map_or_else(Vec::new, |text| {
+            let mut all = attached(text, |netdev| !netdevs.contains(netdev));
+            let ours = subnets(text, netdevs);
+            all.retain(|other| {
+                let is_same = |own: &Subnet| own.address == other.address && own.prefix == other.prefix;
+                ours.iter().any(is_same) && !other.address.is_link_local() && other.prefix < 32
+            });
+            all.truncate(MAX_OTHERS);
+            all.retain(|other| is_other_adapter(&aside, &other.netdev, netdevs));
+            all
+        });
         Self {
+            others,
             subnets: table.map(|text| subnets(&text, netdevs)),
             source: source.into(),
             all: Arp::read(scope, "all"),
@@ -261,13 +278,47 @@ impl Arp {
     }
 }
 
+/// Whether a network device is an Ethernet adapter that has no function in common with those of RDMA ports, nor is a virtual function of one of
+/// them, or the other way round.
+fn is_other_adapter(scope: &Scope<'_>, netdev: &str, netdevs: &BTreeSet<String>) -> bool {
+    const ETHERNET: u32 = 1;
+    let directory = format!("/sys/class/net/{netdev}");
+    // The function itself, and the one that it is a virtual function of, each without the number of the function.
+    let cards = |netdev: &str| -> Vec<String> {
+        let device = format!("/sys/class/net/{netdev}/device");
+        let own = scope.real_path(&device).known().cloned();
+        let above = scope.real_path(&format!("{device}/physfn")).known().cloned();
+        let card = |path: String| {
+            let (_, name) = path.rsplit_once('/')?;
+            // Without a PCI address (a virtual adapter of a hypervisor), it is a separate one.
+            Some(name.rsplit_once('.').map_or(name, |(card, _)| card).to_owned())
+        };
+        own.into_iter().chain(above).filter_map(card).collect()
+    };
+    if scope.number::<u32>(&format!("{directory}/type")).known() != Some(&ETHERNET) {
+        return false;
+    }
+    let own = cards(netdev);
+    let is_part = scope.link(&format!("{directory}/master")).known().is_some();
+    !own.is_empty()
+        && !is_part
+        && !netdevs
+            .iter()
+            .any(|other| cards(other).iter().any(|card| own.contains(card)))
+}
+
 /// The subnets in a routing table: routes without a gateway.
 fn subnets(table: &str, netdevs: &BTreeSet<String>) -> Vec<Subnet> {
+    attached(table, |netdev| netdevs.contains(netdev))
+}
+
+/// The subnets of such network devices.
+fn attached(table: &str, is_such: impl Fn(&str) -> bool) -> Vec<Subnet> {
     const UP: u32 = 1;
     let number = |text: &str| u32::from_str_radix(text, 16).ok();
     let route = |line: &str| {
         let mut words = line.split_whitespace();
-        let netdev = words.next().filter(|netdev| netdevs.contains(*netdev))?;
+        let netdev = words.next().filter(|netdev| is_such(netdev))?;
         let destination = words.next().and_then(number)?;
         let gateway = words.next().and_then(number)?;
         let flags = words.next().and_then(number)?;

@@ -8,7 +8,7 @@ use crate::{
     log::Log,
     outcome::{Cause, Confidence},
     symptom::{Grade, Symptom, SymptomKind},
-    weigh::Scales,
+    weigh::{IWARP, Scales},
 };
 
 /// The next step where a log shows a failure and nothing on the node explains it.
@@ -31,6 +31,30 @@ pub(super) fn unexplained(symptoms: &[Symptom]) -> Option<String> {
             .into()
     })
 }
+
+/// The next step where a program went on without an adapter that it cannot use, and the log shows nothing else.
+pub(super) fn left_out(symptoms: &[Symptom]) -> Option<String> {
+    let mut of_log = symptoms.iter().filter(|symptom| symptom.line.is_some());
+    if of_log.clone().any(|symptom| symptom.grade > Grade::Note) {
+        return None;
+    }
+    let is_of_iwarp = |symptom: &Symptom| {
+        symptom.kind == SymptomKind::UnsupportedAdapter
+            && symptom.text.to_ascii_lowercase().contains("unsupported qp type")
+    };
+    let is_of_ranges = |symptom: &Symptom| symptom.kind == SymptomKind::PciRoom;
+    if of_log.clone().any(is_of_ranges) {
+        return Some(ROOM.to_owned());
+    }
+    of_log
+        .any(is_of_iwarp)
+        .then(|| format!("If the program works without the adapter, nothing. {IWARP}"))
+}
+
+/// What to do where the kernel had no room for address ranges that the adapter itself does without.
+const ROOM: &str = "The adapter works without the address ranges that the kernel had no room for. If the node is to have virtual functions, or all memory of its GPUs is to be reached over \
+    PCIe, make room: switch on Above 4G decoding (64-bit BARs), SR-IOV and Resizable BAR in the firmware setup of the host, then start it with pci=realloc if that is not \
+    enough.";
 
 /// The next step where a log shows a job that its settings keep from RDMA, and nothing else.
 pub(super) fn without_rdma(symptoms: &[Symptom], log: Option<&Log>) -> Option<String> {

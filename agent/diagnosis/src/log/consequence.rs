@@ -14,7 +14,7 @@ use rdma_health_protocol::WcStatus;
 pub(crate) use self::device::is_without_transport;
 use self::device::{
     end_by_last_words, end_by_limit, end_endpoint, end_opening, end_transports, end_without_provider,
-    follow_device, follow_report, name_transports, open_without_memory,
+    follow_device, follow_report, follow_room, name_transports, open_without_memory,
 };
 use self::excused::{doubt_passthrough, excuse_flushes, go_on_without, is_excused};
 use self::gone::Gone;
@@ -153,6 +153,7 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
 
 /// What neighbours, devices, limits and providers explain, each by itself.
 fn judge_among_others(symptoms: &mut Vec<Symptom>) {
+    follow_room(symptoms);
     name_transports(symptoms);
     excuse_flushes(symptoms);
     blame_first(symptoms);

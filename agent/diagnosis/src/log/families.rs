@@ -118,6 +118,11 @@ const NCCL: &[Row] = &[
         K::UnsupportedAdapter,
     ),
     (&["requested capabilities", "unsupported"], K::UnsupportedAdapter),
+    // NCCL reads the places of the adapters and GPUs from sysfs, and ends without it.
+    (
+        &["nccl warn", "could not find real path of /sys/"],
+        K::BackendFailed,
+    ),
     // NCCL_NET names it.
     (&["nccl warn", "network", "not found"], K::SettingUnmatched),
     (&["failed to initialize any net plugin"], K::NoDevice),

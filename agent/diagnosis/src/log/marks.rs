@@ -37,6 +37,9 @@ pub struct Marks {
     /// A storage client lost a connection that it had, and tries again.
     #[serde(skip)]
     pub reconnects: bool,
+    /// The job counted its steps, or ended as it should.
+    #[serde(skip)]
+    pub went_on: bool,
     /// A region of no bytes was registered.
     #[serde(skip)]
     pub empty_region: bool,
@@ -262,6 +265,10 @@ const WORDS: &[(&str, Mark)] = &[
     ("memlock=-1", Mark::Unlimited),
     (" lid: ", Mark::Lid),
     (" lid 0x", Mark::Lid),
+    (" sm_lid ", Mark::Lid),
+    // Adapters of Omni-Path and TrueScale have no other link layer.
+    ("hfi1_0", Mark::InfiniBand),
+    ("ib_qib", Mark::InfiniBand),
     ("habana", Mark::Family(Family::Gaudi)),
     ("hbldv_", Mark::Family(Family::Gaudi)),
     ("hcl_ibverbs", Mark::Family(Family::Gaudi)),

@@ -60,6 +60,17 @@ pub(super) fn goes_on(lower: &str) -> bool {
             || behind(&WITHOUT).is_some_and(|rest| !is_rdma_itself(rest)))
 }
 
+/// Whether a line in lower case names another path to GPU memory that is as good: `Peermem not available, falling back to GPU Direct RDMA (DMAbuf)`.
+pub(super) fn has_other_path(lower: &str) -> bool {
+    const INSTEAD: [&str; 4] = ["falling back to ", "fall back to ", "fallback to ", ", using "];
+    const PATHS: [&str; 5] = ["dmabuf", "dma-buf", "dma_buf", "peermem", "peer_mem"];
+    const OTHERS: [&str; 5] = ["without", "no ", "host", "copy", "copies"];
+    let behind = INSTEAD.iter().find_map(|words| lower.split_once(words));
+    behind.is_some_and(|(_, rest)| {
+        PATHS.iter().any(|path| rest.contains(path)) && !OTHERS.iter().any(|word| rest.contains(word))
+    })
+}
+
 /// Whether what a program does instead is slower than RDMA, or stays within the node.
 fn is_slower(rest: &str) -> bool {
     const SLOWER: [&str; 10] = [
@@ -104,8 +115,18 @@ pub(super) fn assigned(line: &Lower<'_>) -> Option<String> {
 /// Whether an address range that could not be assigned is one that the function works without: those of virtual functions, an option
 /// ROM, and the windows of bridges.
 pub(super) fn is_needless(lower: &str) -> bool {
-    const NEEDLESS: [&str; 11] = [
-        "vf bar ", "bar 6", "bar 7", "bar 8", "bar 9", "bar 10", "bar 11", "bar 12", "bar 13", "bar 14",
+    const NEEDLESS: [&str; 12] = [
+        "for a large bar",
+        "vf bar ",
+        "bar 6",
+        "bar 7",
+        "bar 8",
+        "bar 9",
+        "bar 10",
+        "bar 11",
+        "bar 12",
+        "bar 13",
+        "bar 14",
         "bar 15",
     ];
     lower.contains("bar ") && NEEDLESS.iter().any(|name| lower.contains(name))
@@ -128,6 +149,16 @@ mod tests {
         ));
         assert!(!has_substitute("warn rdma transport failed, falling back to tcp"));
         assert!(!has_substitute("warn failed to register memory"));
+        assert!(has_other_path(
+            "nccl warn net/ib: peermem not available, falling back to gpu direct rdma (dmabuf) for device 0"
+        ));
+        assert!(has_other_path("dma-buf is not supported, using nvidia_peermem"));
+        assert!(!has_other_path(
+            "peermem not available, falling back to copies without dmabuf"
+        ));
+        assert!(!has_other_path(
+            "peermem not available, falling back to host memory"
+        ));
         for line in [
             "rx queue 0: real-time cq timestamps are unsupported; using the device clock format",
             "warning: error in initializing the library.continuing without infiniband registration cache support.",

@@ -197,10 +197,23 @@ impl Recogniser {
         std::mem::take(&mut self.interfaces)
     }
 
-    /// What PSM2 reports that does not find an adapter whose port is active.
+    /// What PSM2 reports that does not find an adapter: a failure if the log shows that its port is active, not known what it means if the log
+    /// shows nothing else, and of no consequence on a node that has none.
     pub(super) fn renamed(&self) -> Option<Symptom> {
-        let (text, number) = self.renamed.missed().filter(|_| self.successes.active_port)?;
-        Some(failure(&Lower::of(&text), SymptomKind::BackendFailed, number))
+        if let Some((text, number)) = self.renamed.missed().filter(|_| self.successes.active_port) {
+            return Some(failure(&Lower::of(&text), SymptomKind::BackendFailed, number));
+        }
+        let (text, number, is_alone) = self.renamed.without()?;
+        if self.successes.went_on_after(number) {
+            return None;
+        }
+        let mut found = failure(&Lower::of(text), SymptomKind::NoDevice, number);
+        found.grade = if is_alone {
+            symptom::Grade::Unrecognised
+        } else {
+            symptom::Grade::Note
+        };
+        Some(found)
     }
 
     /// What the lines show of failures that name nothing of RDMA.

@@ -229,6 +229,20 @@ impl Successes {
         }
     }
 
+    /// Whether a program found another way after a line, or did its work.
+    pub(super) fn went_on_after(&self, line: u64) -> bool {
+        let done = [
+            self.provider,
+            self.transport,
+            self.started,
+            self.served,
+            self.passed,
+            self.finished,
+            self.went_on,
+        ];
+        self.tcp_provider || done.into_iter().flatten().any(|success| success > line)
+    }
+
     /// Lowers the complaints that a success makes void.
     pub(super) fn excuse(&self, symptoms: &mut [Symptom]) {
         let needs_plugin = symptoms
@@ -270,10 +284,11 @@ impl Successes {
     /// A port of InfiniBand whose physical link is up has a logical state, too, as soon as the function has one: it is down where a virtual
     /// function was not configured.
     pub(super) fn unconfigured(&self, symptoms: &mut [Symptom]) {
-        let listed = symptoms.iter_mut().find(|symptom| {
-            symptom.kind == K::PortNotActive && symptom.line.is_some() && symptom.line == self.ports.linked()
-        });
-        if let Some(symptom) = listed {
+        let is_one = |symptom: &&mut Symptom| {
+            let is_listed = |line| self.ports.is_unconfigured(line, self.active_port);
+            symptom.kind == K::PortNotActive && symptom.line.is_some_and(is_listed)
+        };
+        for symptom in symptoms.iter_mut().filter(is_one) {
             symptom.kind = K::FunctionUnconfigured;
         }
     }

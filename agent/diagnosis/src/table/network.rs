@@ -295,7 +295,13 @@ pub(super) static ADDRESSING: KnownCause = KnownCause {
         GidChanged,
         DefaultSubnetPrefix,
     ],
-    sometimes: &[RETRY_EXC, NoSocketInterface, PeerUnreachable, ConnectFailed],
+    sometimes: &[
+        RETRY_EXC,
+        NoSocketInterface,
+        PeerUnreachable,
+        ConnectFailed,
+        ConnectRefused,
+    ],
     weigh: weigh::addressing,
 };
 

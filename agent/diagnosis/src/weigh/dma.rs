@@ -219,6 +219,9 @@ fn peer_memory_of_nvidia(case: &Case<'_>, scales: &mut Scales) {
         };
         if names_gpu || of_gpus() {
             scales.fits(&symptom.source, text);
+        } else if is_of_mapping(symptom) {
+            scales.score -= 2;
+            scales.unseen("whether the memory is a GPU's: no line names one");
         }
         scales.next_step = step_of_registration(case, symptom);
     }
@@ -441,6 +444,15 @@ fn step_of_registration(case: &Case<'_>, symptom: &Symptom) -> Option<String> {
         256 MiB (nvidia-smi -q | grep -A3 BAR1). Or use DMA-BUF."
             .into()
     })
+}
+
+/// Whether the kernel refused memory by its address or its mapping, and nothing says that it is a GPU's. Programs that use UCX, or test GPUs, mostly register
+/// such memory.
+pub(super) fn is_of_mapping(symptom: &Symptom) -> bool {
+    symptom.kind == SymptomKind::RegMrFailed
+        && symptom.named.gpu.is_none()
+        && matches!(symptom.software, Some(Software::Libfabric) | None)
+        && matches!(symptom.named.errno, Some(Errno::EFAULT | Errno::EINVAL))
 }
 
 /// amdgpu exports GPU memory as DMA-BUF; RCCL uses it only on request on kernels without the peer-memory symbols of AMD's driver.

@@ -4,7 +4,7 @@ use rdma_health_node::{
     Port,
     infiniband::{CLASS, LinkLayer},
 };
-use rdma_health_protocol::{Errno, Gid};
+use rdma_health_protocol::{Errno, Gid, WcStatus};
 
 use super::{
     Case, Scales,
@@ -252,6 +252,18 @@ fn gid_step(case: &Case<'_>) -> Option<String> {
     Some(step.to_owned())
 }
 
+/// Whether the first packets of NCCL got lost, as far as the log shows, and it does not show with which GID: a program that did some of its work had
+/// one that works.
+fn is_lost_at_first(case: &Case<'_>) -> bool {
+    let is_lost = |symptom: &Symptom| {
+        symptom.software == Some(Software::Nccl)
+            && symptom.named.local_gid.is_none()
+            && symptom.line.is_some()
+    };
+    let mut lost = case.seen(&[SymptomKind::Completion(WcStatus::RetryExcErr)]);
+    case.log.is_some_and(|log| !log.marks.went_on) && lost.any(is_lost)
+}
+
 pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
     if case.is_efa() {
         return scales.against("adapters", NOT_ROCE);
@@ -315,6 +327,7 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
         );
     }
     let Some((source, index)) = shown.or_else(set).or_else(|| view::gid_index(case)) else {
+        scales.score += i32::from(is_lost_at_first(case));
         return scales.unseen("GID index of the job (NCCL_IB_GID_INDEX)");
     };
     if tables.is_empty() {

@@ -223,7 +223,8 @@ pub(crate) fn host_memory(case: &Case<'_>, scales: &mut Scales) {
         SymptomKind::CreateFailed,
         SymptomKind::RegMrNoMemory,
     ];
-    if starved || in_kernel && case.seen(&short).next().is_some() {
+    let is_unlimited = || super::limits::unlimited(case).is_some() && !case.is_efa();
+    if starved || (in_kernel || is_unlimited()) && case.seen(&short).next().is_some() {
         scales.unseen("free memory of the node (free -g) at that time");
     } else {
         scales.against("log", "the kernel did not report that it had no memory");

@@ -284,6 +284,17 @@ pub(crate) fn application(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = super::dma::not_inserted(case) {
         scales.against(&symptom.source, "a module could not be loaded");
     }
+    let is_without_gpu = case.log.is_some_and(|log| !log.names_gpu);
+    if is_without_gpu
+        && case
+            .seen(&[SymptomKind::RegMrFailed])
+            .any(super::dma::is_of_mapping)
+    {
+        scales.insisted_step = Some(
+            "Check the buffer that the program registers: its address and length, whether it is still mapped, and whether the mapping may be written. Memory that is             mapped for reading only (a file or a shared segment opened so) is refused with EFAULT if the access flags let the adapter write. Map it for writing, or register it for reading only.             If it is memory of a GPU, the path between GPU and adapter is missing instead."
+                .into(),
+        );
+    }
     let unregistered = case.seen(&[SymptomKind::PostRefused]).find(|symptom| {
         symptom
             .text

@@ -146,6 +146,34 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// What shows that the limit of locked memory is not what a call ran into that had no room: a shell printed a high one, or a pod of this node would have
+/// none. Not where the job runs outside of pods, with another limit.
+pub(super) fn unlimited(case: &Case<'_>) -> Option<(String, String)> {
+    let printed = case.log.and_then(|log| log.memlock);
+    if let Some(printed) = printed {
+        let is_ample = printed.bytes.is_none_or(|bytes| bytes >= AMPLE_MEMLOCK);
+        return is_ample.then(|| {
+            (
+                format!("log line {}", printed.line),
+                "ulimit -l prints a high limit".to_owned(),
+            )
+        });
+    }
+    let runtimes = case.node.limits.runtimes.known().map_or(&[][..], Vec::as_slice);
+    let mut of_pods = runtimes
+        .iter()
+        .filter(|runtime| runtime.name != "kubelet")
+        .peekable();
+    let first = *of_pods.peek().filter(|_| case.containers)?;
+    let is_free = of_pods.all(|runtime| runtime.memlock.known().is_some_and(|limit| limit.soft.is_none()));
+    is_free.then(|| {
+        (
+            format!("/proc/{}/limits", first.pid),
+            format!("{} has no memlock limit", first.name),
+        )
+    })
+}
+
 /// Weighs what was created before memory was short.
 fn endpoint_made(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = segment(case) {
@@ -218,7 +246,9 @@ fn efa_queue<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
 /// A region that could not be registered with EFA (ENOMEM).
 fn efa_region<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     let is_region = |symptom: &&Symptom| {
-        symptom.kind == SymptomKind::RegMrNoMemory && symptom.text.to_ascii_lowercase().contains("efa")
+        let text = symptom.text.to_ascii_lowercase();
+        let is_of_efa = text.contains("efa") || text.contains("fi_mr_reg") && case.is_efa();
+        symptom.kind == SymptomKind::RegMrNoMemory && is_of_efa
     };
     case.symptoms.iter().copied().find(is_region)
 }
@@ -289,7 +319,8 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
             .filter_map(|runtime| runtime.memlock.known())
             .collect();
         // A limit that is too low fails the endpoints of libfabric's provider before its regions.
-        let of_provider = symptom.text.to_ascii_lowercase().contains(":efa:mr:");
+        let text = symptom.text.to_ascii_lowercase();
+        let of_provider = [":efa:mr:", "fi_mr_reg"].iter().any(|name| text.contains(name));
         if (!limits.is_empty() || of_provider) && limits.iter().all(|limit| is_free(limit.soft)) {
             scales.fits(&symptom.source, &symptom.text);
         }
@@ -348,6 +379,12 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
         let mut created = case.seen(&[SymptomKind::CreateUnexplained]);
         if let Some(step) = created.find_map(exhausted::unexplained) {
             scales.next_step = Some(step.to_owned());
+        }
+        let is_short = case
+            .seen(&[SymptomKind::RegMrNoMemory, SymptomKind::CreateFailed])
+            .any(|symptom| symptom.line.is_some());
+        if let Some((source, value)) = unlimited(case).filter(|_| is_short) {
+            scales.fits(source, value);
         }
         scales
             .unseen("memory regions and queues in use (rdma resource show) and rdma.max of the job's cgroup");

@@ -94,6 +94,8 @@ fn without(text: &str) -> Option<&'static str> {
                 and requests: nvmf_create_transport with a lower -q (queue depth) and -m (queue pairs), nvme connect with fewer queues (-i) and a \
                 lower queue size (-Q). Or use an adapter of RoCE or InfiniBand.",
         )
+    } else if text.contains("unsupported qp type") {
+        Some(IWARP)
     } else if text.contains("opcode") {
         Some(
             "The driver of this adapter does not have a kind of request that the program posts, such as a send that invalidates a key, a memory window or an \
@@ -135,6 +137,11 @@ fn without(text: &str) -> Option<&'static str> {
         None
     }
 }
+
+/// What to do where a library takes an adapter of iWARP for one of InfiniBand or RoCE.
+pub(crate) const IWARP: &str = "The adapter has no queue pairs of the kind that the program creates: iWARP (Intel X722 and E800, Chelsio) has no datagrams (UD) and no XRC. Nothing is broken in it. Leave it \
+    out: with Open MPI --mca btl ^openib and --mca oob ^ud, or --mca btl_openib_if_exclude DEVICE; with UCX, UCX_NET_DEVICES with the other devices, or tcp. An adapter of the E800 series can use RoCE \
+    instead: devlink dev param set pci/ADDRESS name enable_roce value true cmode runtime.";
 
 /// A library that reads only the names does not take a device of mlx5 for one, because it was renamed.
 pub(super) fn renamed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
@@ -235,11 +242,22 @@ const OF_CALL: &str = "FI_LOG_LEVEL=warn shows why the provider of libfabric ref
     (verbs or psm2 where the node has such an adapter). On Slingshot (cxi) the call is not implemented for a job without a virtual network (VNI): start it \
     with srun, on one node with --network=single_node_vni.";
 
+/// What NCCL reports that finds no sysfs.
+fn is_of_sysfs(symptom: &Symptom) -> bool {
+    symptom.text.contains("real path of /sys/")
+}
+
+/// The step for it.
+const SYSFS: &str = "Give the container the /sys of the host: NCCL reads there where GPUs and adapters are, and ends if the entry that the line names is not there. Compare ls -l of \
+    that path in the container and on the host. Start the container without a mask or another file system over /sys (docker run -v /sys:/sys:ro, or --privileged to compare); \
+    gVisor and similar runtimes have no such entries. Or describe the node in a file: NCCL_TOPO_FILE.";
+
 /// Whether a symptom is of one kind.
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
-const FAILED: [(Is, &str); 9] = [
+const FAILED: [(Is, &str); 10] = [
+    (is_of_sysfs, SYSFS),
     (is_without_transport, library::TRANSPORT),
     (library::is_of_count, library::COUNT),
     (library::is_of_opening, library::OPENING),
@@ -260,6 +278,10 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
         });
         if let Some((symptom, step)) = found {
             scales.next_step = Some((*step).to_owned());
+            // It ends NCCL, whatever it did without before.
+            if is_of_sysfs(symptom) {
+                return scales.shows(&symptom.source, &symptom.text);
+            }
             return scales.fits(&symptom.source, &symptom.text);
         }
         scales.next_step = Some(UNEXPLAINED.to_owned());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rdma_health_node::{
-    DeviceEvent,
+    DeviceEvent, Fact,
     infiniband::{CLASS, LinkLayer},
     kmsg::EventKind,
     words::count_of,
@@ -117,6 +117,18 @@ pub(super) fn only(case: &Case<'_>, scales: &mut Scales, layer: &LinkLayer) {
         None => scales.unseen("link layer of every port"),
     }
 }
+
+/// Whether the log, or else the node, shows ports of InfiniBand and none of Ethernet.
+fn is_infiniband(case: &Case<'_>) -> bool {
+    case.logs_infiniband()
+        || layers(case, &LinkLayer::Ethernet) == Some(0)
+            && case.node.hcas().next().is_some()
+            && !case.logs_ethernet()
+}
+
+/// What to do about a peer on InfiniBand that does not answer.
+const ON_INFINIBAND: &str = "Run rdma-health check on the peer, then ib_write_bw between the two nodes over the same devices (-d DEVICE -i PORT). If it fails, too, look at the path \
+    through the fabric: iblinkinfo and ibqueryerrors show links that are down or count errors, ibtracert LID LID the way from one port to the other.";
 
 /// Why neither a subnet manager nor a partition matters.
 const ETHERNET: &str = "the ports that it names are Ethernet";
@@ -266,6 +278,9 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
         .filter_map(|symptom| symptom.named.peer.as_deref())
         .collect();
     let peers: Vec<_> = named.into_iter().take(3).collect();
+    if is_infiniband(case) {
+        scales.next_step.get_or_insert_with(|| ON_INFINIBAND.to_owned());
+    }
     if peers.is_empty() {
         scales.next_step.get_or_insert_with(|| {
             "Run rdma-health check on the peer, another node of the job, then ib_write_bw between the two nodes over the same devices and GID index.".into()
@@ -331,13 +346,70 @@ fn unresolved_step(case: &Case<'_>) -> String {
     step
 }
 
+/// What to do where PSM3 took interfaces of different subnets.
+const PSM3: &str = "This is PSM3, a provider of libfabric, which connects only interfaces of one subnet. Where the node has no RDMA adapter for it (a virtual machine, plain Ethernet), take it out: \
+    FI_PROVIDER=^psm3 or FI_PROVIDER=tcp, with Open MPI --mca mtl ^ofi --mca btl tcp,self. Where the ranks should use RDMA, name the adapter of the common subnet on all nodes: PSM3_NIC. \
+    With a mask of /32, each node is in another subnet (ip -brief address).";
+
+/// An adapter without RDMA shares the subnet of an RDMA network device.
+fn shared_subnet(case: &Case<'_>, scales: &mut Scales) {
+    const STEP: &str = "Give the RDMA network device a separate subnet, which no adapter without RDMA of the node has (ip -brief address). Until then, ip route get PEER \
+        names the device by which connections leave, and net.ipv4.conf.all.arp_ignore=1 with net.ipv4.conf.all.arp_announce=2 keeps the other adapter from answering for it.";
+    let network = &case.node.network;
+    let Some(other) = network.others.first().filter(|_| !case.logs_infiniband()) else {
+        return;
+    };
+    let is_answered = |arp: &Fact<u32>| arp.known() == Some(&0);
+    let is_wrong = is_answered(&network.all.arp_ignore)
+        && network
+            .netdevs
+            .values()
+            .any(|netdev| is_answered(&netdev.arp.arp_ignore));
+    if is_wrong {
+        let what = format!(
+            "{}, without RDMA, is in the subnet {}/{} of an RDMA network device",
+            other.netdev, other.address, other.prefix
+        );
+        scales.fits(&network.source, what);
+        scales.next_step = Some(STEP.to_owned());
+    }
+}
+
 pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
+    // A refusal came back from where the request went: the right place, unless the node shows another one.
+    let is_refusal = |symptom: &&Symptom| symptom.kind == SymptomKind::ConnectRefused;
+    let others = [
+        SymptomKind::ConnectUnreachable,
+        SymptomKind::ConnectTimedOut,
+        SymptomKind::AddressUnresolved,
+        SymptomKind::AddressInUse,
+        SymptomKind::RouteUnresolved,
+        SymptomKind::GidChanged,
+        SymptomKind::DefaultSubnetPrefix,
+        SymptomKind::Completion(WcStatus::RetryExcErr),
+        SymptomKind::NoSocketInterface,
+        SymptomKind::PeerUnreachable,
+        SymptomKind::ConnectFailed,
+    ];
+    shared_subnet(case, scales);
+    if case.symptoms.iter().copied().any(|symptom| is_refusal(&symptom))
+        && case.seen(&others).next().is_none()
+    {
+        return;
+    }
     if let Some(symptom) = case
         .symptoms
         .iter()
         .find(|s| s.kind == SymptomKind::ConnectUnreachable)
     {
         scales.fits(&symptom.source, &symptom.text);
+    }
+    let of_psm3 = case
+        .seen(&[SymptomKind::ConnectUnreachable])
+        .find(|symptom| symptom.text.contains("on a different subnet"));
+    if let Some(symptom) = of_psm3 {
+        scales.insisted_step = Some(PSM3.to_owned());
+        return scales.fits(&symptom.source, &symptom.text);
     }
     if let Some(symptom) = case.seen(&[SymptomKind::AddressInUse]).next() {
         let is_of_hccl = ["EJ0003", "Hccl", "hccl"]

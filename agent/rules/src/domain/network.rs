@@ -19,7 +19,7 @@ use crate::{
 pub static SAME_SUBNET_ARP: Rule = Rule {
     id: "same-subnet-arp",
     domain: Domain::Network,
-    policy: Policy::of(Severities::WARNING).except(&[&OVER_INFINIBAND]),
+    policy: Policy::of(Severities::WARNING).except(&[&OVER_INFINIBAND, &WITH_ANOTHER]),
     title: "RDMA network devices share a subnet without ARP settings for it",
     explanation: "Linux answers an ARP request for any of its addresses on any device (arp_ignore 0), and asks with \
         any of them (arp_announce 0). With several devices in one subnet, peers learn the link-layer address of one device \
@@ -35,7 +35,7 @@ pub static SAME_SUBNET_ARP: Rule = Rule {
         host: "Write the same sysctls to /etc/sysctl.d/90-rdma-arp.conf, so that they survive a reboot.",
     },
     false_alarms: "Only network devices of ACTIVE RDMA ports (RoCE and IP over InfiniBand) are judged; members of a bond do not count on their \
-        own. Silent if the settings are not visible in the network namespace of rdma-health.",
+        own. An Ethernet adapter without RDMA counts if it is not a function of the same card; bonds, bridges, VLANs, tunnels and 169.254.0.0/16 do not. Silent if the settings are not visible in the network namespace of rdma-health.",
     inputs: &[Writer::HostRoot],
     judge: same_subnet_arp,
 };
@@ -44,6 +44,54 @@ static OVER_INFINIBAND: Exception = Exception {
     condition: "if all of them are IP over InfiniBand: jobs that connect by LID or GUID do without addresses, but ping, storage and rdma_cm may reach the wrong port",
     severities: Severities::INFO,
 };
+
+static WITH_ANOTHER: Exception = Exception {
+    condition: "if one RDMA network device and Ethernet adapters without RDMA share it",
+    severities: Severities::INFO,
+};
+
+/// What to do where an adapter without RDMA is in the subnet of one with it.
+const SEPARATE: Remedy = Remedy {
+    any: "Give NETDEV and OTHER separate subnets: RDMA to an address of this subnet leaves by the device that the route selects (ip route get PEER), and the adapter \
+        without RDMA answers ARP requests for the address of the other one. If they must stay in one subnet, set net.ipv4.conf.all.arp_ignore=1 and \
+        net.ipv4.conf.all.arp_announce=2, and bind the program to the RDMA address.",
+    ..Remedy::all("")
+};
+
+/// RDMA network devices whose subnet an Ethernet adapter without RDMA has as well.
+fn with_another(node: &Node) -> Vec<Draft> {
+    let ours = netdevs_of(node, Port::is_ethernet);
+    let known = node.network.subnets.known().into_iter().flatten();
+    let found = known
+        .filter(|own| ours.contains(own.netdev.as_str()))
+        .filter_map(|own| {
+            let other = node
+                .network
+                .others
+                .iter()
+                .find(|other| other.address == own.address && other.prefix == own.prefix)?;
+            let arp = &node.network.netdevs.get(&own.netdev)?.arp;
+            let mut wrong = wrong_settings(&own.netdev, &node.network.all, arp);
+            let setting = wrong.find(|setting| setting.name == "arp_ignore")?;
+            let subnet = format!("{}/{}", own.address, own.prefix);
+            let message = format!(
+                "{} shares subnet {subnet} with {}, which has no RDMA, with {setting}",
+                own.netdev, other.netdev
+            );
+            let finding = Draft::new(&SAME_SUBNET_ARP, Subject::device(&own.netdev), message)
+                .exception(&WITH_ANOTHER)
+                .remedy(SEPARATE)
+                .fill("NETDEV", own.netdev.clone())
+                .fill("OTHER", other.netdev.clone())
+                .evidence(
+                    &node.network.source,
+                    format!("{subnet} on {}, {}", own.netdev, other.netdev),
+                )
+                .evidence(&setting.file, setting.value);
+            Some(finding)
+        });
+    found.collect()
+}
 
 fn same_subnet_arp(node: &Node, _: &Expectations) -> Vec<Draft> {
     let subnets = shared_subnets(node);
@@ -86,7 +134,12 @@ fn same_subnet_arp(node: &Node, _: &Expectations) -> Vec<Draft> {
             finding.evidence(&setting.file, setting.value)
         }))
     });
-    found.collect()
+    let mut findings: Vec<Draft> = found.collect();
+    // The settings that help several RDMA network devices help here, too.
+    if findings.is_empty() {
+        findings.extend(with_another(node));
+    }
+    findings
 }
 
 /// How to set on this node what is wrong; `None` if too little is known about it.

@@ -41,8 +41,9 @@ pub static PORT_FLAPPING: Rule = Rule {
     false_alarms: "The first half hour after boot is not counted. A port that is down now is reported by port-down. \
         Virtual functions and their representors go down whenever a pod ends and are not judged. Without earlier \
         readings, a port is judged by the kernel log, which many drivers write when the link of an Ethernet port changes, and by its counter \
-        since the boot: within 12 hours of the boot if it went down more often than a boot explains. Later, the counter does not say when, and is \
-        information only.",
+        since the boot (carrier_down_count of the network device, link_downed of the port): within 12 hours of the boot if it went down more often than a \
+        boot explains. link_downed counts since the adapter was reset, which may be before the boot, so it counts only if it is more than twice that \
+        of each equal port. Later, the counter does not say when, and is information only.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
     judge: port_flapping,
 };
@@ -53,7 +54,8 @@ static A_FEW_TIMES: Exception = Exception {
 };
 
 static PERHAPS_LONG_AGO: Exception = Exception {
-    condition: "if only the counter of a node that runs for longer than 12 hours shows it",
+    condition: "if only the counter of a node that runs for longer than 12 hours shows it: as often on average since the boot, or at least 10 times and \
+        ten times as often as each equal port, of which there must be three",
     severities: Severities::INFO,
 };
 
@@ -73,12 +75,17 @@ fn port_flapping(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             .map_or_else(String::new, |downs| format!("; its counter has {downs} in all"));
         let message = format!("{subject} went down {words}{in_all}");
         let mut finding = Draft::new(&PORT_FLAPPING, subject, message).exception(exception);
-        if let Some(netdev) = port.netdev.known()
-            && let Some(downs) = netdev.carrier_downs.known()
+        let of_netdev = port
+            .netdev
+            .known()
+            .and_then(|netdev| Some((netdev.name.as_str(), *netdev.carrier_downs.known()?)));
+        let own = counter(&port, "link_downed");
+        if let Some((name, downs)) = of_netdev
+            && own.is_none_or(|own| own <= downs)
         {
-            let file = format!("/sys/class/net/{}/carrier_down_count", netdev.name);
+            let file = format!("/sys/class/net/{name}/carrier_down_count");
             finding = finding.evidence(file, downs);
-        } else if let Some(downs) = counter(&port, "link_downed") {
+        } else if let Some(downs) = own {
             finding = finding.evidence(port.file("counters/link_downed"), downs);
         }
         if let Some(last) = past.and_then(|past| past.last_down(node.time)) {
@@ -104,10 +111,8 @@ fn went_down(
             .map(|counted| (None, words(counted)))
             .or_else(logged)
             .or_else(|| {
-                Some((
-                    Some(&PERHAPS_LONG_AGO),
-                    words(long_since_boot(node, port, limit)?),
-                ))
+                let often = long_since_boot(node, port, limit).or_else(|| unlike_equals(node, port))?;
+                Some((Some(&PERHAPS_LONG_AGO), words(often)))
             });
     };
     let since = |seconds| past.downs_within(seconds, node.time);
@@ -134,8 +139,45 @@ fn went_down(
 /// booting explains.
 fn since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> {
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime < 12 * HOUR)?;
-    let downs = *port.netdev.known()?.carrier_downs.known()?;
-    (downs >= limit as u64 + BOOT_DOWNS).then_some((downs, uptime))
+    let of_netdev = port
+        .netdev
+        .known()
+        .and_then(|netdev| netdev.carrier_downs.known());
+    // The adapter may have counted before the boot.
+    let own = || {
+        let own =
+            counter(port, "link_downed").filter(|_| !port.hca.is_virtual() && !port.hca.is_software())?;
+        let equals = downs_of_equals(node, port);
+        equals.iter().all(|downs| own / 2 > *downs).then_some(own)
+    };
+    let is_often = |downs: &u64| *downs >= limit as u64 + BOOT_DOWNS;
+    let downs = of_netdev.copied().filter(is_often).or_else(own)?;
+    is_often(&downs).then_some((downs, uptime))
+}
+
+/// How often each port went down that is equal to a port.
+fn downs_of_equals(node: &Node, port: &Port<'_>) -> Vec<u64> {
+    let peers = node.peers();
+    let group = peers
+        .iter()
+        .find(|peers| peers.ports.iter().any(|member| member.is(port)));
+    let others = group.into_iter().flat_map(|peers| peers.ports.iter());
+    others
+        .filter(|other| !other.is(port))
+        .filter_map(downs_of)
+        .collect()
+}
+
+/// The number of times a port of a node that runs for longer went down, and the uptime, if its equals went down far less often.
+fn unlike_equals(node: &Node, port: &Port<'_>) -> Option<(u64, u64)> {
+    const LEAST: u64 = 10;
+    const EQUALS: usize = 3;
+    let uptime = *node.host.uptime.known().filter(|uptime| **uptime >= 12 * HOUR)?;
+    let downs = downs_of(port)
+        .filter(|downs| *downs >= LEAST && !port.hca.is_virtual() && !port.hca.is_software())?;
+    let equals = downs_of_equals(node, port);
+    let is_unlike = equals.len() >= EQUALS && equals.iter().all(|other| other.saturating_mul(10) <= downs);
+    is_unlike.then_some((downs, uptime))
 }
 
 /// The same for a node that runs for longer, if the port went down more often than the limit on average, without the times of
@@ -154,14 +196,17 @@ fn long_since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u
         .then_some((downs, uptime))
 }
 
-/// How often a port went down since the boot. An InfiniBand port counts it itself.
+/// How often a port went down since the boot. An InfiniBand port counts it itself, and an Ethernet port often as well.
 fn downs_of(port: &Port<'_>) -> Option<u64> {
     let of_netdev = port
         .netdev
         .known()
         .and_then(|netdev| netdev.carrier_downs.known());
-    let own = || counter(port, "link_downed").filter(|_| port.is_infiniband());
-    of_netdev.copied().filter(|_| !port.is_infiniband()).or_else(own)
+    let own = counter(port, "link_downed");
+    of_netdev
+        .copied()
+        .filter(|_| !port.is_infiniband() || own.is_none())
+        .max(own)
 }
 
 /// Whether a count is unusual: 100 times that of each equal one, of which there are three at least. Returns the most that one of them has.

@@ -59,6 +59,60 @@ fn two_devices_in_one_subnet_need_arp_settings() {
 }
 
 #[test]
+fn an_adapter_without_rdma_in_the_subnet_is_information() {
+    let with = |other: &str, change: &dyn Fn(&mut Tree)| {
+        let found = node("irdma-e810", |tree| {
+            let row =
+                |netdev: &str| format!("{netdev}\t0000040A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n");
+            let table = format!("Iface\tDestination\n{}{}", row("ens3f0"), row(other));
+            tree.write("proc/1/net/route", table).unwrap();
+            let directory = "sys/devices/pci0000:00/0000:02:00.0/net/eno1";
+            tree.write(&format!("{directory}/type"), "1\n").unwrap();
+            tree.insert(
+                &format!("{directory}/device"),
+                Entry::Link {
+                    target: "../../../0000:02:00.0".into(),
+                },
+            )
+            .unwrap();
+            let target = "../../devices/pci0000:00/0000:02:00.0/net/eno1";
+            tree.insert(
+                "sys/class/net/eno1",
+                Entry::Link {
+                    target: target.into(),
+                },
+            )
+            .unwrap();
+            change(tree);
+        });
+        of(&found, &auto(), "same-subnet-arp")
+    };
+    assert_eq!(with("eno1", &|_| {}), ["ens3f0 info"]);
+    assert_eq!(with("docker0", &|_| {}), [""; 0], "no adapter");
+    assert_eq!(
+        with("eno1", &|tree| sysctl(tree, "all", "arp_ignore", 1)),
+        [""; 0]
+    );
+    let of_bond = |tree: &mut Tree| {
+        let master = "sys/devices/pci0000:00/0000:02:00.0/net/eno1/master";
+        tree.insert(
+            master,
+            Entry::Link {
+                target: "../../../../virtual/net/bond0".into(),
+            },
+        )
+        .unwrap();
+    };
+    assert_eq!(with("eno1", &of_bond), [""; 0]);
+    let of_card = |tree: &mut Tree| {
+        let physfn = "sys/devices/pci0000:00/0000:02:00.0/physfn";
+        let card = "../../pci0000:97/0000:97:02.0/0000:98:00.0";
+        tree.insert(physfn, Entry::Link { target: card.into() }).unwrap();
+    };
+    assert_eq!(with("eno1", &of_card), [""; 0], "a function of the same card");
+}
+
+#[test]
 fn interfaces_of_infiniband_in_one_subnet_are_information() {
     let shared = node("infiniband-ndr", |_| {});
     assert_eq!(of(&shared, &auto(), "same-subnet-arp"), ["ibp33s0 info"]);

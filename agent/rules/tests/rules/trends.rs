@@ -126,8 +126,51 @@ fn a_port_that_went_down_often_since_a_boot_long_ago_is_information() {
     };
     assert_eq!(after(25, 24), ["mlx5_2:1 info"]);
     assert_eq!(after(8, 24), [""; 0], "the boot and a day's maintenance");
-    assert_eq!(after(25, 240), [""; 0], "two or three a day");
+    assert_eq!(after(9, 240), [""; 0], "about one a day");
+    assert_eq!(
+        after(25, 240),
+        ["mlx5_2:1 info"],
+        "ten times as often as its equals"
+    );
     assert_eq!(after(160, 240), ["mlx5_2:1 info"]);
+}
+
+#[test]
+fn the_counter_of_the_adapter_is_judged_without_earlier_readings() {
+    let after = |fixture: &str, name: &str, counts: [u64; 4], hours: u64| {
+        let mut node = node(fixture, |_| {});
+        for (at, downs) in counts.into_iter().enumerate() {
+            let device = format!("mlx5_{at}");
+            if node.hcas().any(|hca| hca.name == device) {
+                with_port(&mut node, &device, |port| count(port, "link_downed", downs));
+            }
+        }
+        Arc::make_mut(&mut node.host).uptime = Fact::Known(hours * HOUR);
+        let found = of(&node, &auto(), "port-flapping");
+        found
+            .into_iter()
+            .filter(|words| words.starts_with(name))
+            .collect::<Vec<_>>()
+    };
+    for fixture in ["h100-connectx7", "infiniband-ndr"] {
+        assert_eq!(
+            after(fixture, "mlx5_1", [0, 14, 0, 0], 5),
+            ["mlx5_1:1 warning"],
+            "{fixture}"
+        );
+        // Before the boot, or the switch was started again.
+        assert_eq!(
+            after(fixture, "mlx5_1", [14, 14, 14, 14], 5),
+            [""; 0],
+            "{fixture}"
+        );
+    }
+    assert_eq!(
+        after("h100-connectx7", "mlx5_1", [0, 14, 0, 0], 240),
+        ["mlx5_1:1 info"]
+    );
+    assert_eq!(after("h100-connectx7", "mlx5_1", [3, 14, 0, 0], 240), [""; 0]);
+    assert_eq!(after("h100-connectx7", "mlx5_1", [0, 9, 0, 0], 240), [""; 0]);
 }
 
 /// The node after its network device lost its carrier so often, the last time at the end.

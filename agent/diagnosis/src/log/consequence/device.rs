@@ -61,6 +61,27 @@ pub(super) fn follow_device(symptoms: &mut [Symptom]) {
     }
 }
 
+/// A GPU whose driver found no address range for it does not start.
+pub(super) fn follow_room(symptoms: &mut [Symptom]) {
+    let is_without = |symptom: &&Symptom| symptom.kind == K::PciRoom && symptom.grade == Grade::Failure;
+    let functions: Vec<_> = symptoms
+        .iter()
+        .filter(is_without)
+        .filter_map(|symptom| symptom.named.function.clone())
+        .collect();
+    let is_start = |symptom: &&mut Symptom| {
+        symptom.kind == K::GpuStopped
+            && symptom
+                .named
+                .function
+                .as_ref()
+                .is_some_and(|function| functions.contains(function))
+    };
+    for symptom in symptoms.iter_mut().filter(is_start) {
+        symptom.follows_another();
+    }
+}
+
 /// libibverbs found a device and no library for it: the program then has no device, whatever it asks for.
 pub(super) fn end_without_provider(symptoms: &mut [Symptom]) {
     let is_without = |symptom: &Symptom| {

@@ -63,7 +63,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["psm", "unable to pin gpu pages"], K::ResourceLimit),
     (&["is the sm running"], K::NoSubnetManager),
     // opensm found no port of InfiniBand.
-    (&["no local ports detected"], K::ManagerNotStarted),
+    (&["no local ports detected"], K::NoDevice),
     (&["error from osm_opensm_bind"], K::ManagerNotStarted),
     (&["make sure sm is running"], K::NoSubnetManager),
     // DAPL: the connection events of DAT (`DAT_CONNECTION_EVENT_*`).

@@ -32,6 +32,12 @@ pub(super) const ROWS: &[Row] = &[
     (&["64bit pref]: can't assign"], K::PciRoom),
     (&["failed to assign [mem", "64bit pref"], K::PciRoom),
     (&["no space for [mem", "64bit pref"], K::PciRoom),
+    // ENOMEM: the ranges of its registers or doorbells were not there to be mapped.
+    (&["amdgpu", "probe of", "failed with error -12"], K::PciRoom),
+    (
+        &["drm", "not enough pci address space for a large bar"],
+        K::PciRoom,
+    ),
     // qed, bnxt and others, before they give up.
     (&["no memory region found in bar"], K::PciRoom),
     (&["cannot find pci device base address"], K::PciRoom),
@@ -79,6 +85,7 @@ pub(super) const ROWS: &[Row] = &[
     // Files of firmware.
     (&["ddp package file was not found"], K::FirmwareMissing),
     (&["cannot find firmware"], K::FirmwareMissing),
+    (&["can't load firmware file"], K::FirmwareMissing),
     (&["unable to load firmware", "-2"], K::FirmwareMissing),
     (&["failed to load firmware", "-2"], K::FirmwareMissing),
     (&["could not load firmware", "-2"], K::FirmwareMissing),

@@ -571,7 +571,6 @@ const HARMLESS: &[&str] = &[
     "module hv_network_direct not found",
     // The kernel loads a module without a signature that it trusts, and marks itself as tainted.
     "module verification failed: signature",
-    "could not find real path of",
     "cannot initialize collnet",
     "accept failed success",
     "version is incompatible, required",

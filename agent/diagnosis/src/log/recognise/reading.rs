@@ -16,7 +16,7 @@ use crate::{
         kernel::is_of_kernel,
         line::{Lower, excerpt, host},
         loader,
-        needless::{goes_on, has_substitute, is_needless},
+        needless::{goes_on, has_other_path, has_substitute, is_needless},
         operation::{Operation, operation, special},
         status::{names_status, status},
     },
@@ -141,7 +141,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     }
     match event(line) {
         Some(Event::Harmless) => return None,
-        Some(Event::Symptom(kind)) if !informs || is_of_spdk(lower) => {
+        Some(Event::Symptom(kind)) if !informs || is_of_spdk(lower) || is_of_ucx_client(lower) => {
             let kind = if is_of_efa(line) {
                 kind
             } else {
@@ -195,7 +195,7 @@ fn is_replaced(lower: &str, grade: Grade, row: Option<(SymptomKind, usize)>) -> 
     // An error at its own level may end the program nevertheless.
     let is_mild = grade.level == Some(Level::Warning) && has_substitute(lower)
         || grade.level != Some(Level::Error) && goes_on(lower);
-    is_mild && !is_slower()
+    is_mild && !is_slower() || has_other_path(lower)
 }
 
 /// What a failure of a transport over TCP shows.
@@ -455,6 +455,11 @@ fn place(lower: &str) -> usize {
         .unwrap_or_default()
 }
 
+/// Whether UCX names, as a diagnostic, the event that ended a connection attempt of a client. Its next way is TCP.
+fn is_of_ucx_client(lower: &str) -> bool {
+    lower.contains("ucx  diag") && lower.contains("got error event rdma_cm_event_")
+}
+
 pub(super) fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Symptom {
     let mut named = named(line);
     named.errno = reading.errno;
@@ -471,7 +476,10 @@ pub(super) fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Sympto
                 .any(|program| line.lower.contains(program));
     Symptom {
         kind,
-        grade: if goes_on || kind == SymptomKind::PortNotActive && fabric::lists_port_down(&line.lower) {
+        grade: if goes_on
+            || is_of_ucx_client(&line.lower)
+            || kind == SymptomKind::PortNotActive && fabric::lists_port_down(&line.lower)
+        {
             symptom::Grade::Degraded
         } else if kind == SymptomKind::PciRoom && is_needless(&line.lower) {
             symptom::Grade::Note

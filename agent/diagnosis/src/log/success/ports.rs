@@ -3,6 +3,8 @@
 //! A port without a cable is normal where the same list shows active ones, but only if the list says that no one expects a link there: its
 //! physical state is `Disabled`, or it is the second port of an adapter.
 
+use std::collections::BTreeSet;
+
 use super::super::{fabric, line::number};
 
 /// The ports that the lines so far list as down.
@@ -18,6 +20,8 @@ pub(super) struct Ports {
     last: Option<u64>,
     /// The line of the first port that is down although its physical link is up.
     linked: Option<u64>,
+    /// The lines of those that look like virtual functions without an address.
+    without_address: BTreeSet<u64>,
 }
 
 impl Ports {
@@ -36,9 +40,13 @@ impl Ports {
             self.is_further = number(rest.trim_start_matches([' ', '\t', ':'])).is_some_and(|port| port > 1);
         }
         let is_disabled = trimmed.contains("phys") && trimmed.contains("disabled");
+        if is_disabled && is_without_address(trimmed) {
+            self.without_address.insert(line);
+        }
         if fabric::lists_port_down(lower) {
             // ibdev2netdev lists the interfaces of all adapters.
-            let is_unused = is_disabled || self.is_further || trimmed.contains(" ==> ");
+            let is_unused =
+                is_disabled && !is_without_address(trimmed) || self.is_further || trimmed.contains(" ==> ");
             self.down += 1;
             self.unused += u64::from(is_unused);
             self.is_open = !is_unused;
@@ -48,9 +56,9 @@ impl Ports {
         }
     }
 
-    /// The line of the first port that is down although its physical link is up.
-    pub(super) fn linked(&self) -> Option<u64> {
-        self.linked
+    /// Whether a line is of the first port that is down although its physical link is up, or of one without an address where others are active.
+    pub(super) fn is_unconfigured(&self, line: u64, active: bool) -> bool {
+        self.linked == Some(line) || active && self.without_address.contains(&line)
     }
 
     /// Whether any port is down.
@@ -62,4 +70,10 @@ impl Ports {
     pub(super) fn are_unused(&self) -> bool {
         self.down <= self.unused
     }
+}
+
+/// Whether a row of `rdma link` is about an InfiniBand port without an address that is not waiting for a link: a virtual function that was not
+/// configured. The port of an adapter without a cable polls.
+fn is_without_address(row: &str) -> bool {
+    row.starts_with("link ") && row.contains("/1 ") && row.contains(" lid 65535 ")
 }
