@@ -6,7 +6,7 @@ use crate::{known::KnownCause, weigh};
 pub(super) static SHARED_MEMORY: KnownCause = KnownCause {
     id: "shared-memory",
     title: "The processes of the job on one node have too little shared memory, or no access to it; RDMA did not fail",
-    explanation: "The processes of one node exchange data through files in /dev/shm, or through segments of System V, before and beside RDMA. A \
+    explanation: "The processes of one node exchange data through files in /dev/shm, or through segments of System V, before RDMA and together with it. A \
     container has 64 MiB in /dev/shm by default, which fills up with a few GPUs.",
     next_step: "Give the processes of the node more shared memory: df -h /dev/shm where the job runs shows its size. docker run --shm-size=16g or \
     --ipc=host; in a pod an emptyDir with medium: Memory at /dev/shm. Remove what ended processes left there. A process without access runs as \
