@@ -112,7 +112,7 @@ impl Node {
         let logged = history.logged.as_ref();
         let of_this_boot = logged.filter(|logged| self.host.boot_id.known() == Some(&logged.boot));
         if let Some(logged) = of_this_boot
-            && let Some(log) = self.kernel_log.known().filter(|log| log.lacks(&logged.events))
+            && let Some(log) = self.kernel_log.known().filter(|log| log.has_lost(&logged.events))
         {
             self.facts.kernel_log = Arc::new(Fact::Known(log.clone().remembering(&logged.events)));
         }

@@ -112,7 +112,7 @@ fn is_same(one: &Event, other: &Event) -> bool {
 
 impl Log {
     /// Whether the kernel has overwritten some of the messages of an earlier reading of the same boot.
-    pub fn lacks(&self, earlier: &[Event]) -> bool {
+    pub fn has_lost(&self, earlier: &[Event]) -> bool {
         earlier.iter().any(|old| {
             let event = self.events.iter().find(|event| is_same(event, old));
             event.is_none_or(|event| {
@@ -188,6 +188,6 @@ mod tests {
             ]
         );
         assert_eq!(third.clone().remembering(&third.events), third);
-        assert!(second.lacks(&third.events) && !third.lacks(&second.events));
+        assert!(second.has_lost(&third.events) && !third.has_lost(&second.events));
     }
 }

@@ -128,7 +128,7 @@ pub(super) fn subjects(text: &str) -> Vec<Subject> {
         });
     }
     if !is_id && let Some(value) = label_value(name) {
-        // One word is no line of a log.
+        // A single word is not a line of a log.
         found.retain(|subject| !matches!(subject, Subject::Line(_)));
         found.insert(0, value);
     }
