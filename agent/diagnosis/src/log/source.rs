@@ -16,6 +16,8 @@ pub(super) struct Source {
     lines: u32,
     /// Number of those that are code.
     code: u32,
+    /// Number of those that are code if others are.
+    like_code: u32,
 }
 
 impl Source {
@@ -31,12 +33,17 @@ impl Source {
         }
         self.ran = origin::has(&text);
         self.lines = self.lines.saturating_add(1);
-        self.code = self.code.saturating_add(u32::from(is_code(&text)));
+        if is_code(&text) {
+            self.code = self.code.saturating_add(1);
+        } else if is_like_code(&text) {
+            self.like_code = self.like_code.saturating_add(1);
+        }
     }
 
     /// Whether it is a patch, or most lines are code, and no program wrote any of them when it ran.
     pub(super) fn is_source(&self) -> bool {
-        !self.ran && (self.is_patch || self.code >= LINES && self.code.saturating_mul(2) > self.lines)
+        let all = self.code.saturating_add(self.like_code);
+        !self.ran && (self.is_patch || self.code >= LINES && all.saturating_mul(2) > self.lines)
     }
 }
 
@@ -77,6 +84,16 @@ fn is_code(text: &str) -> bool {
     is_text || is_entry || is_statement || is_call || WHOLE.contains(&trimmed)
 }
 
+/// Whether a line may be one of C next to others: a statement, the beginning of a block, a line of a long comment or of a list of arguments.
+fn is_like_code(text: &str) -> bool {
+    let trimmed = text.trim();
+    let is_argument =
+        || text.starts_with(['\t', ' ']) && trimmed.ends_with(',') && !trimmed.contains(['"', ':']);
+    trimmed.ends_with([';', '{'])
+        || ["* ", "*/", "#"].iter().any(|begin| trimmed.starts_with(begin))
+        || is_argument()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +112,8 @@ mod tests {
             "\t[FI_EFA_LOCAL_ERROR_UNRESP_REMOTE] = \"Unresponsive receiver. \"\n\t\t\"The peer does not answer.\",",
             "@@ -81,7 +81,13 @@ void efa_show_help(enum efa_errno err)\n \t\thelp = \"This error is detected locally. \"",
             "diff --git a/net.cc b/net.cc\n+  WARN(\"ibv_create_qp failed\");",
+            "#include <uct/ib.h>\n\nstatic int create(struct dev *dev,\n                  int port)\n{\n    dev->flags |= DEVICE_FAILED;\n    \
+             ucs_error(\"failed to find a gid\");\n    goto out;\n}",
             "\tcase IBV_WC_RETRY_EXC_ERR:\n\t\treturn \"transport retry counter exceeded\";",
         ] {
             assert!(is_source(text), "{text}");

@@ -395,6 +395,7 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
     if case.symptoms.iter().copied().any(|symptom| is_refusal(&symptom))
         && case.seen(&others).next().is_none()
     {
+        scales.score -= 1;
         return;
     }
     if let Some(symptom) = case
