@@ -92,6 +92,11 @@ impl Agent {
     }
 }
 
+/// What an agent knows before its first reading. A helper says what runtimes the node has.
+fn starting_state(config: &Config, has_helper: bool) -> State {
+    State::new(config.expect.clone(), past::load(config.state.as_deref())).runtimes_by_helper(has_helper)
+}
+
 /// Runs until a signal ends it.
 ///
 /// # Errors
@@ -130,7 +135,7 @@ pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
     let reader = Reader::start(Collector::new(root, config.exclude.clone()));
     let agent = Arc::new(Agent {
         reader,
-        state: State::new(config.expect.clone(), past::load(config.state.as_deref())),
+        state: starting_state(&config, privileged.is_some()),
         helper: place
             .clone()
             .map(|place| Helper::keep_patiently(place, verbs_events.clone())),

@@ -74,6 +74,14 @@ impl State {
         }
     }
 
+    /// Leaves it to the helper, if there is one, what runtimes the node has: until its first answer there are none, and not the reading of a
+    /// container, which does not see the processes of the node.
+    pub(crate) fn runtimes_by_helper(mut self, has_helper: bool) -> Self {
+        let parts = self.parts.get_mut().unwrap_or_else(PoisonError::into_inner);
+        parts.runtimes = has_helper.then(|| Fact::Known(Vec::new()));
+        self
+    }
+
     /// What publishers show; `None` before the first reading.
     pub(crate) fn view(&self) -> Option<Arc<View>> {
         self.view.borrow().clone()
