@@ -291,7 +291,9 @@ pub(crate) fn application(case: &Case<'_>, scales: &mut Scales) {
             .any(super::dma::is_of_mapping)
     {
         scales.insisted_step = Some(
-            "Check the buffer that the program registers: its address and length, whether it is still mapped, and whether the mapping may be written. Memory that is             mapped for reading only (a file or a shared segment opened so) is refused with EFAULT if the access flags let the adapter write. Map it for writing, or register it for reading only.             If it is memory of a GPU, the path between GPU and adapter is missing instead."
+            "Check the buffer that the program registers: its address and length, whether it is still mapped, and whether the mapping may be written. Memory that is \
+            mapped for reading only (a file or a shared segment opened so) is refused with EFAULT if the access flags let the adapter write. Map it for writing, or register it for reading only. \
+            If it is memory of a GPU, the path between GPU and adapter is missing instead."
                 .into(),
         );
     }
