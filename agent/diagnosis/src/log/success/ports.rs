@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 
 use super::super::{fabric, line::number};
 
+/// Most lines that are kept of ports without an address.
+const MOST: usize = 1024;
+
 /// The ports that the lines so far list as down.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
@@ -40,13 +43,13 @@ impl Ports {
             self.is_further = number(rest.trim_start_matches([' ', '\t', ':'])).is_some_and(|port| port > 1);
         }
         let is_disabled = trimmed.contains("phys") && trimmed.contains("disabled");
-        if is_disabled && is_without_address(trimmed) {
+        let has_no_address = is_disabled && is_without_address(trimmed);
+        if has_no_address && self.without_address.len() < MOST {
             self.without_address.insert(line);
         }
         if fabric::lists_port_down(lower) {
             // ibdev2netdev lists the interfaces of all adapters.
-            let is_unused =
-                is_disabled && !is_without_address(trimmed) || self.is_further || trimmed.contains(" ==> ");
+            let is_unused = is_disabled && !has_no_address || self.is_further || trimmed.contains(" ==> ");
             self.down += 1;
             self.unused += u64::from(is_unused);
             self.is_open = !is_unused;
