@@ -116,7 +116,8 @@ impl Source for Modules {
         }
         // The class also exists if ib_uverbs is built in, which the list of modules does not show.
         let class = scope.entries(VERBS);
-        if loaded.known().is_some_and(|all| all.contains_key("ib_uverbs")) && is_hidden(VERBS) {
+        let is_empty = class.is_absent() || class.known().is_some_and(Vec::is_empty);
+        if is_empty && loaded.known().is_some_and(|all| all.contains_key("ib_uverbs")) && is_hidden(VERBS) {
             let _: Fact<()> = scope.hidden(VERBS, "the module ib_uverbs is loaded");
         }
         let user_verbs = match class.known() {

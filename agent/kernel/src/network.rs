@@ -133,20 +133,21 @@ impl Source for Network {
             let _: Fact<()> = scope.hidden(NETDEVS, &format!("an RDMA port has the network device {netdev}"));
         }
         let settings = |netdev: &String| (netdev.clone(), Settings::read(scope, netdev));
-        let others = table.known().map_or_else(Vec::new, |text| {
-            let mut all = attached(text, |netdev| !netdevs.contains(netdev));
-            let ours = subnets(text, netdevs);
-            all.retain(|other| {
+        let mut others = Vec::new();
+        let subnets = table.map(|text| {
+            let (ours, rest) = subnets(&text, netdevs);
+            others = rest;
+            others.retain(|other| {
                 let is_same = |own: &Subnet| own.address == other.address && own.prefix == other.prefix;
                 ours.iter().any(is_same) && !other.address.is_link_local() && other.prefix < 32
             });
-            all.truncate(MAX_OTHERS);
-            all.retain(|other| is_other_adapter(&aside, &other.netdev, netdevs));
-            all
+            ours
         });
+        others.truncate(MAX_OTHERS);
+        others.retain(|other| is_other_adapter(&aside, &other.netdev, netdevs));
         Self {
             others,
-            subnets: table.map(|text| subnets(&text, netdevs)),
+            subnets,
             source: source.into(),
             all: Arp::read(scope, "all"),
             netdevs: netdevs.iter().map(settings).collect(),
@@ -307,18 +308,13 @@ fn is_other_adapter(scope: &Scope<'_>, netdev: &str, netdevs: &BTreeSet<String>)
             .any(|other| cards(other).iter().any(|card| own.contains(card)))
 }
 
-/// The subnets in a routing table: routes without a gateway.
-fn subnets(table: &str, netdevs: &BTreeSet<String>) -> Vec<Subnet> {
-    attached(table, |netdev| netdevs.contains(netdev))
-}
-
-/// The subnets of such network devices.
-fn attached(table: &str, is_such: impl Fn(&str) -> bool) -> Vec<Subnet> {
+/// The subnets in a routing table, which are routes without a gateway: those of these network devices, and those of others.
+fn subnets(table: &str, netdevs: &BTreeSet<String>) -> (Vec<Subnet>, Vec<Subnet>) {
     const UP: u32 = 1;
     let number = |text: &str| u32::from_str_radix(text, 16).ok();
     let route = |line: &str| {
         let mut words = line.split_whitespace();
-        let netdev = words.next().filter(|netdev| is_such(netdev))?;
+        let netdev = words.next()?;
         let destination = words.next().and_then(number)?;
         let gateway = words.next().and_then(number)?;
         let flags = words.next().and_then(number)?;
@@ -333,7 +329,9 @@ fn attached(table: &str, is_such: impl Fn(&str) -> bool) -> Vec<Subnet> {
         })
     };
     let found: BTreeSet<Subnet> = table.lines().take(MAX_ROUTES).filter_map(route).collect();
-    found.into_iter().collect()
+    found
+        .into_iter()
+        .partition(|subnet| netdevs.contains(&subnet.netdev))
 }
 
 #[cfg(test)]
@@ -354,7 +352,7 @@ docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0
     fn routes_through_gateways_are_not_attached_subnets() {
         let netdevs = ["eth0", "eth1"].map(str::to_owned).into();
         let words = |s: Subnet| format!("{}/{} {}", s.address, s.prefix, s.netdev);
-        let found: Vec<_> = subnets(TABLE, &netdevs).into_iter().map(words).collect();
+        let found: Vec<_> = subnets(TABLE, &netdevs).0.into_iter().map(words).collect();
         assert_eq!(found, ["10.0.100.0/24 eth0", "10.0.101.0/31 eth1"]);
     }
 
@@ -390,7 +388,7 @@ docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0
             let lines: Vec<_> = routes.iter().map(|((line, _), noise)| format!("{line}{noise}\n")).collect();
             let table = lines.concat();
             let expected: BTreeSet<_> = routes.into_iter().filter_map(|((_, subnet), _)| subnet).collect();
-            let found = subnets(&table, &["eth0".to_owned()].into());
+            let (found, _) = subnets(&table, &["eth0".to_owned()].into());
             prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
         }
     }
