@@ -32,12 +32,16 @@ pub(super) fn unexplained(symptoms: &[Symptom]) -> Option<String> {
     })
 }
 
+/// The symptoms of the log, if none of them has a consequence.
+fn only_notes(symptoms: &[Symptom]) -> Option<impl Iterator<Item = &Symptom> + Clone> {
+    let of_log = symptoms.iter().filter(|symptom| symptom.line.is_some());
+    let mut grave = of_log.clone().filter(|symptom| symptom.grade > Grade::Note);
+    grave.next().is_none().then_some(of_log)
+}
+
 /// The next step where a program went on without an adapter that it cannot use, and the log shows nothing else.
 pub(super) fn left_out(symptoms: &[Symptom]) -> Option<String> {
-    let mut of_log = symptoms.iter().filter(|symptom| symptom.line.is_some());
-    if of_log.clone().any(|symptom| symptom.grade > Grade::Note) {
-        return None;
-    }
+    let mut of_log = only_notes(symptoms)?;
     let is_of_iwarp = |symptom: &Symptom| {
         symptom.kind == SymptomKind::UnsupportedAdapter
             && symptom.text.to_ascii_lowercase().contains("unsupported qp type")
@@ -58,10 +62,7 @@ const ROOM: &str = "The adapter works without the address ranges that the kernel
 
 /// The next step where a log shows a job that its settings keep from RDMA, and nothing else.
 pub(super) fn without_rdma(symptoms: &[Symptom], log: Option<&Log>) -> Option<String> {
-    let mut of_log = symptoms.iter().filter(|symptom| symptom.line.is_some());
-    if of_log.clone().any(|symptom| symptom.grade > Grade::Note) {
-        return None;
-    }
+    let mut of_log = only_notes(symptoms)?;
     let is_of_choice = |symptom: &Symptom| {
         matches!(
             symptom.kind,

@@ -139,20 +139,16 @@ fn went_down(
 /// booting explains.
 fn since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> {
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime < 12 * HOUR)?;
-    let of_netdev = port
-        .netdev
-        .known()
-        .and_then(|netdev| netdev.carrier_downs.known());
+    let is_often = |downs: &u64| *downs >= limit as u64 + BOOT_DOWNS;
     // The adapter may have counted before the boot.
     let own = || {
-        let own =
-            counter(port, "link_downed").filter(|_| !port.hca.is_virtual() && !port.hca.is_software())?;
+        let own = counter(port, "link_downed")
+            .filter(|downs| is_often(downs) && !port.hca.is_virtual() && !port.hca.is_software())?;
         let equals = downs_of_equals(node, port);
         equals.iter().all(|downs| own / 2 > *downs).then_some(own)
     };
-    let is_often = |downs: &u64| *downs >= limit as u64 + BOOT_DOWNS;
-    let downs = of_netdev.copied().filter(is_often).or_else(own)?;
-    is_often(&downs).then_some((downs, uptime))
+    let downs = carrier_downs(port).filter(is_often).or_else(own)?;
+    Some((downs, uptime))
 }
 
 /// How often each port went down that is equal to a port.
@@ -196,15 +192,15 @@ fn long_since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u
         .then_some((downs, uptime))
 }
 
+/// How often the network device of a port lost its carrier since the boot.
+fn carrier_downs(port: &Port<'_>) -> Option<u64> {
+    port.netdev.known()?.carrier_downs.known().copied()
+}
+
 /// How often a port went down since the boot. An InfiniBand port counts it itself, and an Ethernet port often as well.
 fn downs_of(port: &Port<'_>) -> Option<u64> {
-    let of_netdev = port
-        .netdev
-        .known()
-        .and_then(|netdev| netdev.carrier_downs.known());
     let own = counter(port, "link_downed");
-    of_netdev
-        .copied()
+    carrier_downs(port)
         .filter(|_| !port.is_infiniband() || own.is_none())
         .max(own)
 }
