@@ -15,8 +15,11 @@ MODE = f"max by ({NODE}, mode) (rdma_iommu_mode_info{{{FLEET}}})"
 # What the devices of nodes with a finding about a device are.
 FOUND = f'rdma_finding{{severity=~"warning|critical", device!="", {FLEET}}}'
 COMMON = "kernel, model, firmware, driver, mode"
-RAIL = (f'max by ({NODE}, device, rail) (rdma_device_info{{rail!="", physical_function="", {FLEET}}} '
-        f'and on ({NODE}) topk(50, count by ({NODE}) ({FOUND})))')
+RAILS = f'max by ({NODE}, device, rail) (rdma_device_info{{rail!="", physical_function="", {FLEET}}})'
+# A device that is gone has no rail any more.
+GONE = "rdma_finding{rule=~\"device-lost|hcas-missing\", severity=\"%s\", " + FLEET + "}"
+ROWS = (f'topk(50, count by ({NODE}) ({FOUND} and on ({NODE}, device) {RAILS} or {GONE % "critical"} or {GONE % "warning"}))')
+RAIL = f'({RAILS} and on ({NODE}) {ROWS})'
 # A matrix has one column for its rows: the node, with its cluster if there is one.
 ROW = r'label_replace(label_join(%s, "node", " ", "node", "cluster"), "node", "$1", "node", "(.*[^ ]) *")'
 
@@ -99,11 +102,12 @@ BOARD = dashboard(
                           ["previous_kernel", "kernel"], value="nodes", sort="nodes", no_value="no node")),
             (24, 10, panel(
                 "table", "Nodes with findings, by rail",
-                """The worst finding about the devices of each rail, on the 50 nodes with the most of them. An empty cell is a rail that the node does not
-                have, or has lost.""",
+                """The worst finding about the devices of each rail, on the 50 nodes with the most of them. The column `gone` is about devices that are
+                missing. An empty cell is a rail that the node does not have, or has lost.""",
                 [query(ROW % of_fleet(f"""(max by ({NODE}, rail) ((2 * rdma_finding{{severity="critical", device!="", {FLEET}}}
                              or rdma_finding{{severity="warning", device!="", {FLEET}}})
                              * on ({NODE}, device) group_left(rail) {RAIL})
+                            or label_replace(max by ({NODE}) (2 * {GONE % "critical"} or {GONE % "warning"}), "rail", "gone", "", "")
                             or max by ({NODE}, rail) (0 * {RAIL}))"""),
                        table=True)],
                 mappings=VERDICT, no_value="no finding about a device of a rail", custom={"align": "center", "cellOptions": {

@@ -71,9 +71,12 @@ BOARD = dashboard(
                          no_value="no InfiniBand counters")),
         ]),
         ("Errors of the chosen nodes", [
-            (8, 9, graph("Link", "Links that went down, recovered, or had symbol errors.",
-                         [query(top(f"({rate('rdma_port_link_downed_total')} or {rate('rdma_port_link_error_recovery_total')} or "
-                                    f"{rate('rdma_port_symbol_error_total')}) > 0"), NAME)], unit="cps", no_value="no errors")),
+            (8, 9, graph("Link", "Links that went down or recovered, symbol errors, and packets that arrived damaged.",
+                         [query(top(f"{rate('rdma_port_link_downed_total')} > 0"), f"{NAME} down"),
+                          query(top(f"{rate('rdma_port_link_error_recovery_total')} > 0"), f"{NAME} recovered"),
+                          query(top(f"{rate('rdma_port_symbol_error_total')} > 0"), f"{NAME} symbol errors"),
+                          query(top(f"{rate('rdma_port_errors_received_total')} > 0"), f"{NAME} damaged packets")],
+                         unit="cps", no_value="no errors")),
             (8, 9, graph("Transport", "Acknowledgements that timed out and packets out of sequence.",
                          [query(top(f"{rate('rdma_port_local_ack_timeout_errors_total')} > 0"), f"{NAME} ACK timeout"),
                           query(top(f"{rate('rdma_port_out_of_sequence_packets_received_total')} > 0"), f"{NAME} out of sequence")],

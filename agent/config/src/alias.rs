@@ -34,6 +34,19 @@ pub struct Alias {
     /// How long a fault must last before the condition reports it; until then it is `Unknown`.
     #[serde(default, with = "duration")]
     pub delay: Duration,
+    /// The faults that it reports, by what repairs them; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repair: Vec<RepairedBy>,
+}
+
+/// What a controller does that acts on a condition, and that repairs the faults to report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RepairedBy {
+    /// It reboots the node.
+    Reboot,
+    /// It replaces the node.
+    Replace,
 }
 
 /// What `True` means.

@@ -19,7 +19,7 @@ use std::path::Path;
 
 use rdma_health_file::{Links, within};
 
-pub use alias::{Alias, ConditionName, MAX_ALIASES, Meaning, NotAConditionName};
+pub use alias::{Alias, ConditionName, MAX_ALIASES, Meaning, NotAConditionName, RepairedBy};
 pub use kubernetes::{Kubernetes, Taint, Threshold};
 pub use node_name::{NodeName, NotANodeName};
 pub use overrides::Overrides;

@@ -4,7 +4,9 @@
 //! fail. A problem is what one alert, one notification and one line should be about: a cause, with the findings that it explains
 //! best. What concerns single devices is one problem for each of them, unless most devices of the node have it.
 
-use std::collections::BTreeSet;
+mod traces;
+
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use rdma_health_node::{
     Node,
@@ -46,7 +48,7 @@ pub struct Problem<'a> {
     pub since: Option<Since>,
 }
 
-/// The problems of a node, in the order of the causes.
+/// The problems of a node, worst first, and then in the order of the causes.
 pub fn problems<'a>(node: &Node, findings: &'a [Finding], diagnosis: &'a Diagnosis) -> Vec<Problem<'a>> {
     let grave = || {
         findings
@@ -70,6 +72,8 @@ pub fn problems<'a>(node: &Node, findings: &'a [Finding], diagnosis: &'a Diagnos
             .collect();
         problems.extend(by_device(node, cause, mine));
     }
+    let mut problems = traces::join(node, problems);
+    problems.sort_by_key(|problem| Reverse(problem.severity));
     problems
 }
 
@@ -89,10 +93,12 @@ fn by_device<'a>(node: &Node, cause: &'a Cause, findings: Vec<&'a Finding>) -> V
         return Vec::new();
     };
     let domain = domain_of(cause.id).unwrap_or(first.domain);
-    let devices: BTreeSet<Option<&str>> = findings
-        .iter()
-        .map(|finding| finding.subject.device.as_deref())
-        .collect();
+    // A module is no device.
+    let device_of = |finding: &'a Finding| {
+        let device = finding.subject.device.as_deref();
+        device.filter(|device| !traces::is_module(node, device))
+    };
+    let devices: BTreeSet<Option<&str>> = findings.iter().map(|finding| device_of(finding)).collect();
     let all = node.hcas().filter(|hca| !hca.is_virtual()).count();
     let affected: BTreeSet<Option<String>> = devices
         .iter()
@@ -106,7 +112,7 @@ fn by_device<'a>(node: &Node, cause: &'a Cause, findings: Vec<&'a Finding>) -> V
         return vec![Problem::new(node, cause, domain, None, findings)];
     }
     let of = |device: Option<&'a str>| {
-        let of_it = |finding: &&&Finding| finding.subject.device.as_deref() == device;
+        let of_it = |finding: &&&'a Finding| device_of(finding) == device;
         let mine = findings.iter().filter(of_it).copied().collect();
         Problem::new(node, cause, domain, device, mine)
     };
@@ -208,6 +214,18 @@ impl<'a> Problem<'a> {
             since: since.min_by_key(|since| since.time),
             findings,
         }
+    }
+
+    /// Adds the findings of another problem of the same device.
+    fn take(&mut self, other: Self) {
+        if self.device.is_none() {
+            (self.device, self.port) = (other.device, other.port);
+        }
+        self.severity = self.severity.max(other.severity);
+        let since = self.since.into_iter().chain(other.since);
+        self.since = since.min_by_key(|since| since.time);
+        self.findings.extend(other.findings);
+        self.findings.sort_by_key(|finding| Reverse(finding.severity));
     }
 
     /// What it is about: a port, a device or the node.

@@ -74,3 +74,61 @@ fn a_port_that_flaps_does_not_regroup_the_ports_that_stay_down() {
         assert_eq!(subjects(&node).len(), 4, "{device} {seconds}");
     }
 }
+
+/// The node of which `mlx5_2` is gone with its function, with the kernel log of how it died.
+fn without_device(lines: &[&str]) -> Node {
+    let mut tree = Tree::fixture("h100-connectx7").unwrap();
+    let before = healthy::of(&tree);
+    let hca = before.hcas().find(|hca| &*hca.name == "mlx5_2").unwrap();
+    let address = hca.pci_address.known().unwrap();
+    let paths: Vec<String> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+    for path in paths {
+        let is_function = path.contains(&format!("/{address}/")) || path.ends_with(&format!("/{address}"));
+        if is_function || path.ends_with("/infiniband/mlx5_2") {
+            tree.remove(&path);
+        }
+    }
+    let log: String = lines
+        .iter()
+        .enumerate()
+        .map(|(n, line)| format!("3,{n},{}000000,-;{}\n", 100 + n, line.replace("ADDRESS", address)))
+        .collect();
+    tree.write("dev/kmsg", log).unwrap();
+    let mut node = healthy::of(&tree);
+    let mut history = History::default();
+    history.record(&before, before.facts.time);
+    node.see_history(Arc::new(history));
+    node
+}
+
+#[test]
+fn an_adapter_that_dies_is_one_problem_under_its_name() {
+    let dead = "mlx5_core ADDRESS: poll_health:825:(pid 0): device's health compromised - reached miss count";
+    let fatal = "mlx5_core ADDRESS: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Receiver ID)";
+    let hung = "INFO: task kworker/u256:3:4411 blocked for more than 122 seconds.";
+    let trace = [
+        "Workqueue: mlx5_cmd_0000:54:00.0 cmd_work_handler [mlx5_core]",
+        "Call Trace:",
+        " mlx5_cmd_exec+0x1e/0x40 [mlx5_core]",
+    ];
+    for lines in [
+        vec![],
+        vec![dead],
+        vec![fatal],
+        vec![fatal, dead],
+        [&[fatal, hung][..], &trace].concat(),
+    ] {
+        let node = without_device(&lines);
+        let verdict = judge(&node, &Expectations::default());
+        let diagnosis = diagnose(&node, &verdict.findings, None);
+        let problems = problems(&node, &verdict.findings, &diagnosis);
+        let subjects: Vec<_> = problems.iter().map(Problem::subject).collect();
+        assert!(
+            subjects == ["mlx5_2"] || subjects == ["mlx5_2:1"],
+            "{lines:?}: {subjects:?}"
+        );
+        let rules: Vec<_> = problems[0].findings.iter().map(|finding| finding.rule.id).collect();
+        assert!(rules.contains(&"device-lost"), "{lines:?}: {rules:?}");
+        assert!(rules.len() >= lines.len().min(2), "{lines:?}: {rules:?}");
+    }
+}

@@ -109,7 +109,7 @@ fn condition(kind: ConditionKind, view: &View, context: &ConditionContext) -> Op
         return condition(Status::Unknown, reason, message);
     }
     let mut findings = view.verdict.findings.iter().filter(|finding| {
-        ConditionKind::from(finding.domain) == kind && finding.severity >= context.threshold
+        ConditionKind::of(finding.rule) == kind && finding.severity >= context.threshold
     });
     if let Some(worst) = findings.next() {
         return condition(

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use rdma_health_config::{Alias, Meaning};
-use rdma_health_rules::Domain;
+use rdma_health_rules::{Domain, Repair, Rule};
 
 use super::condition::Status;
 
@@ -66,7 +66,18 @@ impl fmt::Display for ConditionKind {
     }
 }
 
-/// The condition for a domain's findings.
+impl ConditionKind {
+    /// The condition for the findings of a rule. A cable that the kernel log reports is repaired by the same people as one that a port
+    /// reports.
+    pub(crate) fn of(rule: &Rule) -> Self {
+        match rule.repair() {
+            Repair::Fabric => Self::Link,
+            _ => rule.domain.into(),
+        }
+    }
+}
+
+/// The condition for a domain's findings, and for the facts that it needs.
 impl From<Domain> for ConditionKind {
     fn from(domain: Domain) -> Self {
         match domain {

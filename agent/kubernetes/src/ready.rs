@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use rdma_health_config::{Alias, Config};
+use rdma_health_config::{Alias, Config, RepairedBy};
 use rdma_health_node::{Port, node::Probe, pattern, words::count};
 use rdma_health_rules::{
-    Domain, Expectations, Finding, Profile, Severity, Subject, domain::gids::GID_MISSING, unread_of,
+    Domain, Expectations, Finding, Profile, Repair, Severity, Subject, domain::gids::GID_MISSING, unread_of,
 };
 use rdma_health_view::View;
 
@@ -48,6 +48,8 @@ impl Aggregate {
 #[derive(Debug)]
 enum Readiness {
     Ready(String),
+    /// There is a fault, but none of those that the condition reports.
+    NotMeant(String),
     Fault(Fault),
     Unknown(&'static str, String),
     /// The agent has just started: the Node keeps what an earlier agent wrote.
@@ -75,12 +77,36 @@ impl Fault {
 /// The aggregate condition and its aliases. Those that cannot be decided yet are left out: the Node keeps its current ones.
 pub(super) fn conditions(view: &View, context: &ConditionContext, aggregate: &Aggregate) -> Vec<Condition> {
     let readiness = readiness(view, context, aggregate);
-    let own = (ConditionType::Ready, Duration::ZERO);
-    let aliases = aggregate.aliases.iter().map(|alias| (alias.into(), alias.delay));
-    std::iter::once(own)
-        .chain(aliases)
-        .filter_map(|(kind, delay)| condition(kind, delay, &readiness, context.now))
-        .collect()
+    let own = condition(ConditionType::Ready, Duration::ZERO, &readiness, context.now);
+    let aliases = aggregate.aliases.iter().filter_map(|alias| {
+        let some = limited(&readiness, &alias.repair, view);
+        let content = some.as_ref().unwrap_or(&readiness);
+        condition(alias.into(), alias.delay, content, context.now)
+    });
+    own.into_iter().chain(aliases).collect()
+}
+
+/// What an alias says that reports only faults with these repairs; `None` if that is what the aggregate condition says.
+fn limited(all: &Readiness, repairs: &[RepairedBy], view: &View) -> Option<Readiness> {
+    let Readiness::Fault(worst) = all else {
+        return None;
+    };
+    if repairs.is_empty() {
+        return None;
+    }
+    let is_meant = |finding: &&Finding| {
+        let repair = match finding.rule.repair() {
+            Repair::Reboot => RepairedBy::Reboot,
+            Repair::Replace => RepairedBy::Replace,
+            Repair::Configuration | Repair::Fabric | Repair::Unclear => return false,
+        };
+        finding.severity == Severity::Critical && repairs.contains(&repair)
+    };
+    let mut meant = view.verdict.findings.iter().filter(is_meant);
+    Some(match meant.next() {
+        Some(finding) => Readiness::Fault(Fault::of(finding, meant.count(), view)),
+        None => Readiness::NotMeant(format!("{}: {}", worst.reason, worst.message)),
+    })
 }
 
 fn condition(kind: ConditionType, delay: Duration, readiness: &Readiness, now: u64) -> Option<Condition> {
@@ -91,6 +117,7 @@ fn condition(kind: ConditionType, delay: Duration, readiness: &Readiness, now: u
     Some(match readiness {
         Readiness::NotYet => return None,
         Readiness::Ready(message) => Condition::new(kind, well, "PortsReady", message),
+        Readiness::NotMeant(message) => Condition::new(kind, well, "OtherRepair", message),
         Readiness::Unknown(reason, message) => Condition::new(kind, Status::Unknown, reason, message),
         Readiness::Fault(fault) => {
             // A fault of unknown age counts as new.

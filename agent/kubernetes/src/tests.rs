@@ -118,7 +118,7 @@ fn the_threshold_decides_what_is_a_problem() {
     assert!(problems(&strict) < problems(&context(&view)));
     for condition in conditions(&view, &strict) {
         let critical = view.verdict.findings.iter().any(|finding| {
-            condition.kind == ConditionKind::from(finding.domain) && finding.severity == Severity::Critical
+            condition.kind == ConditionKind::of(finding.rule) && finding.severity == Severity::Critical
         });
         assert!(condition.status != Status::True || critical, "{condition:?}");
     }
@@ -231,7 +231,7 @@ fn an_agent_that_has_just_started_withdraws_nothing_before_every_port_was_probed
         let verdict = Arc::make_mut(&mut view.verdict);
         verdict.findings.retain(|finding| {
             finding.severity < Severity::Critical
-                || ConditionKind::from(finding.domain) == ConditionKind::Probe
+                || ConditionKind::of(finding.rule) == ConditionKind::Probe
         });
         if !verdict
             .findings
@@ -378,4 +378,14 @@ fn a_renamed_device_changes_only_the_message() {
             .collect::<Vec<_>>()
     };
     assert_eq!(types(&before), types(&after));
+}
+
+#[test]
+fn a_cable_is_a_problem_of_the_link_wherever_it_was_read() {
+    for rule in ["port-module-fault", "port-cable-unplugged", "port-down"] {
+        let rule = rdma_health_rules::rule(rule).unwrap();
+        assert_eq!(ConditionKind::of(rule), ConditionKind::Link, "{}", rule.id);
+    }
+    let failed = rdma_health_rules::rule("adapter-failed").unwrap();
+    assert_eq!(ConditionKind::of(failed), ConditionKind::Device);
 }

@@ -48,6 +48,8 @@ pub struct DeviceEvent<'a> {
     /// The function that its device is, or that is behind the PCIe port that it names. `None` if the node has none such
     /// now.
     pub function: Option<Function<'a>>,
+    /// The RDMA device that a function had that is no longer there.
+    pub before: Option<&'a str>,
     /// Whether the event names a PCIe port above the function.
     pub is_above: bool,
     /// Whether the driver reported later that the device works again.
@@ -73,7 +75,9 @@ impl DeviceEvent<'_> {
     pub fn subject(&self) -> String {
         match &self.function {
             Some(function) => function.subject().to_owned(),
-            None => self.event.device.to_string(),
+            None => self
+                .before
+                .map_or_else(|| self.event.device.to_string(), str::to_owned),
         }
     }
 
@@ -104,7 +108,10 @@ impl DeviceEvent<'_> {
             {
                 format!("a GPU of the driver {}", self.event.device)
             }
-            None => self.event.device.to_string(),
+            None => match self.before {
+                Some(name) => format!("{} (was {name})", self.event.device),
+                None => self.event.device.to_string(),
+            },
         }
     }
 }
@@ -165,6 +172,10 @@ impl Node {
         let joined = |function: Option<&Function<'a>>, is_above| DeviceEvent {
             event,
             function: function.cloned(),
+            before: match &event.device {
+                Device::Pci(address) if function.is_none() => self.name_before(address),
+                _ => None,
+            },
             is_above,
             is_over: false,
         };

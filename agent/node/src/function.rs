@@ -22,6 +22,9 @@ pub struct Function<'a> {
     pub role: Role,
     /// Its RDMA devices, in order of name; empty unless the role is [`Role::Rdma`].
     pub names: Vec<&'a str>,
+    /// The RDMA device that it had earlier in this boot and no longer has.
+    #[serde(skip)]
+    pub before: Option<&'a str>,
     /// Whether only software devices (`rdma_rxe`) use it, so that it is not RDMA hardware.
     pub is_software: bool,
     /// The bound kernel driver.
@@ -109,13 +112,17 @@ impl<'a> Function<'a> {
             ([_, ..], _) => format!("{} ({address})", self.names.join(", ")),
             ([], Role::Gpu) => format!("GPU {address}"),
             ([], Role::Bridge) => format!("PCIe port {address}"),
-            ([], Role::Rdma | Role::Capable) => address.to_owned(),
+            ([], Role::Rdma | Role::Capable) => match self.before {
+                Some(name) => format!("{address} (was {name})"),
+                None => address.to_owned(),
+            },
         }
     }
 
-    /// Its name in findings and metrics: its first RDMA device, otherwise its address.
+    /// Its name in findings and metrics: its first RDMA device, also one that is gone since this boot, otherwise its address.
     pub fn subject(&self) -> &'a str {
-        self.names.first().unwrap_or(&self.address)
+        let name = self.names.first().copied().or(self.before);
+        name.unwrap_or(self.address)
     }
 
     /// The bridges above it, from the root port down; empty if they are not known.
@@ -201,8 +208,8 @@ impl Node {
             .filter(move |(address, _)| !is_virtual(address))
     }
 
-    /// The name of a function in findings: its first RDMA device, that of the bond of which its network device is a member, otherwise its
-    /// address.
+    /// The name of a function in findings: its first RDMA device, that of the bond of which its network device is a member, the one that
+    /// it had earlier in this boot, otherwise its address.
     pub fn name_of_function<'a>(&'a self, address: &'a str) -> &'a str {
         let mut hcas = self.hcas();
         let hca = hcas.find(|hca| hca.pci_address.known().is_some_and(|own| own == address));
@@ -216,7 +223,18 @@ impl Node {
             self.hcas()
                 .find(|hca| hca.ports.values().any(|port| is_ours(port)))
         };
-        hca.or_else(of_bond).map_or(address, |hca| &hca.name)
+        let now = hca.or_else(of_bond).map(|hca| &*hca.name);
+        now.or_else(|| self.name_before(address)).unwrap_or(address)
+    }
+
+    /// The RDMA device that a function had earlier in this boot, if it has gone. Messages about a device go on under its name, until another
+    /// device has it.
+    pub fn name_before(&self, address: &str) -> Option<&str> {
+        let (history, id) = (self.history.as_ref()?, self.host.boot_id.known()?);
+        let boot = history.boots.iter().find(|boot| boot.id == *id)?;
+        let seen = boot.hcas.get(address)?;
+        let is_taken = self.hcas().any(|hca| *hca.name == seen.name);
+        (!is_taken).then_some(&*seen.name)
     }
 
     /// Every relevant PCI function: those with RDMA devices, then GPUs, bridges and network functions that support RDMA,
@@ -250,6 +268,10 @@ impl Node {
             Function {
                 address,
                 role,
+                before: names
+                    .is_empty()
+                    .then(|| self.name_before(address))
+                    .flatten(),
                 names,
                 is_software,
                 driver,

@@ -24,7 +24,8 @@ The last column is the most that automation can do about the fault:
 - **neither: cable, switch or fabric**: another node in the same place has it too.
 - **a person must decide**: it depends on the case.
 
-This table is advice. The agent repairs nothing.
+This table is advice. The agent repairs nothing. The reason of a finding below `kubernetes.severity` (warning by default) is in no condition:
+that of a rule that only informs, such as `FirmwarePending`, never is.
 
 | reason | rule | what is wrong | what helps |
 | --- | --- | --- | --- |

@@ -93,6 +93,10 @@ const REPAIRS: &[(&str, Repair)] = &[
     ("rail-addresses", Repair::Configuration),
     ("same-subnet-arp", Repair::Configuration),
     ("roce-flow-control", Repair::Configuration),
+    ("pfc-unreachable", Repair::Configuration),
+    ("neighbour-table-full", Repair::Configuration),
+    // A reboot creates it again where /dev is a devtmpfs, which is nearly everywhere.
+    ("uverbs-node-missing", Repair::Reboot),
     ("memlock-low", Repair::Configuration),
     ("vfs-missing", Repair::Configuration),
     ("vf-without-driver", Repair::Configuration),

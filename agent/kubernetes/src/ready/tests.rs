@@ -234,6 +234,7 @@ fn an_alias_has_its_own_name_shape_and_patience() {
         r#type: name.parse().unwrap(),
         meaning,
         delay: MINUTE * minutes,
+        repair: Vec::new(),
     };
     let mut aggregate = aggregate();
     aggregate.aliases = vec![
@@ -283,4 +284,38 @@ fn a_port_that_cannot_be_read_is_not_left_out() {
     port.unwrap().state = Fact::Absent;
     view.node.hcas = Fact::Known(hcas);
     assert_eq!(says(&view, &aggregate()), (Status::Unknown, "FactsUnread".into()));
+}
+
+#[test]
+fn an_alias_reports_only_the_faults_that_its_controller_repairs() {
+    let alias = |repair: &str| {
+        let text = format!("kubernetes:\n  aliases:\n  - {{type: a/Broken, meaning: problem, repair: [{repair}]}}\n");
+        let config = rdma_health_config::parse(&text).unwrap();
+        Aggregate {
+            aliases: config.kubernetes.aliases,
+            ..aggregate()
+        }
+    };
+    let says = |view: &View, repair: &str| {
+        let all = conditions(view, &context(view), &alias(repair));
+        let last = all.last().unwrap();
+        assert_eq!(last.kind.to_string(), "a/Broken");
+        (last.status, last.reason.clone())
+    };
+    let mut view = healthy();
+    assert_eq!(says(&view, "reboot"), (Status::False, "PortsReady".into()));
+    let found = judge(&view.node, &Expectations::default()).findings.remove(0);
+    let mut find = |rule: &str| {
+        let mut finding = found.clone();
+        finding.rule = rdma_health_rules::rule(rule).unwrap();
+        finding.severity = Severity::Critical;
+        Arc::make_mut(&mut view.verdict).findings.push(finding);
+        view.clone()
+    };
+    // Neither repairs the configuration or a cable.
+    let view = find("iommu-group-translated");
+    assert_eq!(says(&view, "reboot, replace"), (Status::False, "OtherRepair".into()));
+    let view = find("adapter-failed");
+    assert_eq!(says(&view, "replace"), (Status::False, "OtherRepair".into()));
+    assert_eq!(says(&view, "reboot, replace"), (Status::True, "AdapterFailed".into()));
 }

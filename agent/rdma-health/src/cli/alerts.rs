@@ -3,7 +3,7 @@
 use std::{fmt::Write, time::Duration};
 
 use rdma_health_diagnosis::{CAUSES, domain_of};
-use rdma_health_rules::{CATALOGUE, Domain, Severity};
+use rdma_health_rules::{CATALOGUE, Domain, Rule, Severity};
 
 /// The base of the addresses of runbooks; the chart replaces it.
 const RUNBOOKS: &str = "https://github.com/rdma-health/rdma-health/blob/main/docs/runbooks";
@@ -30,16 +30,18 @@ const DEVICES: &str = "{{ if not $labels.device }}{{ with printf \"label_replace
     Found on {{ range $n, $one := . }}{{ if lt $n 8 }}{{ if $n }}, {{ end }}{{ .Labels.device }}{{ with .Labels.port }} port {{ . }}\
     {{ end }}{{ end }}{{ end }}{{ if gt (len .) 8 }} and others, {{ len . }} in all{{ end }}. {{ end }}{{ end }}";
 
-/// The rules behind the problem of a device: a cause such as `link-quality` has several, with different next steps. A rule of the same name
-/// as the cause adds nothing.
-const RULES: &str = "{{ if $labels.device }}{{ with printf \"group by (rule) \
-    (rdma_finding{cluster=%q,namespace=%q,job=%q,node=%q,device=%q,cause=%q} or \
-    rdma_finding{cluster=%q,namespace=%q,job=%q,instance=%q,device=%q,cause=%q})\" $labels.cluster $labels.namespace $labels.job \
-    $labels.node $labels.device $labels.cause $labels.cluster $labels.namespace $labels.job $labels.node $labels.device $labels.cause | \
+/// The rules behind a problem: a cause such as `link-quality` has several, with different next steps. If there is one, `$key` is that rule, so
+/// that the alert has its step. A rule of the same name as the cause adds nothing.
+const RULES: &str = "{{ $key := $labels.cause }}\
+    {{ $device := \"\" }}{{ with $labels.device }}{{ $device = printf \",device=%q\" . }}{{ end }}\
+    {{ with printf \"group by (rule) (rdma_finding{cluster=%q,namespace=%q,job=%q,node=%q,cause=%q%s} or \
+    rdma_finding{cluster=%q,namespace=%q,job=%q,instance=%q,cause=%q%s})\" $labels.cluster $labels.namespace $labels.job \
+    $labels.node $labels.cause $device $labels.cluster $labels.namespace $labels.job $labels.node $labels.cause $device | \
     query | sortByLabel \"rule\" }}\
-    {{ if or (gt (len .) 1) (ne (. | first | label \"rule\") $labels.cause) }}\
+    {{ if eq (len .) 1 }}{{ $key = . | first | label \"rule\" }}{{ end }}\
+    {{ if or (gt (len .) 1) (ne $key $labels.cause) }}\
     Found by {{ range $n, $one := . }}{{ if $n }}, {{ end }}{{ .Labels.rule }}{{ end }}; `rdma-health explain\
-    {{ range . }} {{ .Labels.rule }}{{ end }}` has the steps. {{ end }}{{ end }}{{ end }}";
+    {{ range . }} {{ .Labels.rule }}{{ end }}` has the steps. {{ end }}{{ end }}";
 
 /// The processes whose memlock limit is low: pods and jobs inherit it.
 const LIMITED: &str = "{{ with printf \"min by (process) ((rdma_memlock_limit_bytes{cluster=%q,namespace=%q,job=%q,node=%q} or \
@@ -52,7 +54,7 @@ const LIMITED: &str = "{{ with printf \"min by (process) ((rdma_memlock_limit_by
 struct ProblemAlert {
     name: &'static str,
     domains: &'static [Domain],
-    /// What the alert's description ends with: a query that shows the values behind it.
+    /// A part of the description: a query that shows the values behind it.
     value: &'static str,
 }
 
@@ -67,7 +69,7 @@ const PROBLEMS: &[ProblemAlert] = &[
     ProblemAlert {
         name: "RDMADeviceProblem",
         domains: &[Domain::Kernel, Domain::Pci, Domain::Modules, Domain::Sriov],
-        value: RULES,
+        value: "",
     },
     ProblemAlert {
         name: "GPUDirectProblem",
@@ -77,7 +79,7 @@ const PROBLEMS: &[ProblemAlert] = &[
     ProblemAlert {
         name: "RDMALinkProblem",
         domains: &[Domain::Link],
-        value: RULES,
+        value: "",
     },
     ProblemAlert {
         name: "RDMANetworkProblem",
@@ -267,7 +269,7 @@ fn write_alert(
           summary: >-
             {title} ({{{{ $labels.cause }}}}) on {subject}
           description: >-
-            {count} of cause {{{{ $labels.cause }}}}{since}. {DEVICES}{value}Next step: {step} `rdma-health check` on the node
+            {count} of cause {{{{ $labels.cause }}}}{since}. {DEVICES}{value}{RULES}Next step: {step} `rdma-health check` on the node
             prints evidence and commands, and `rdma-health explain {{{{ $labels.cause }}}}` explains the cause.
           runbook_url: {RUNBOOKS}/{name}.md
 "
@@ -288,17 +290,17 @@ fn shared() -> String {
         Some(Domain::Reading) => "the version or the permissions of rdma-health",
         _ => HOST,
     };
-    by_cause(|_| true, of, HOST)
+    by_cause("$labels.cause", |_| true, of, HOST)
 }
 
 /// A template that writes the title of the cause in the label `cause`.
 fn titles(is_here: impl Fn(Domain) -> bool) -> String {
-    by_cause(is_here, |text| text.title, "Problem")
+    by_cause("$labels.cause", is_here, |text| text.title, "Problem")
 }
 
-/// A template that writes what to do about that cause.
+/// A template that writes what to do about the cause or the rule in `$key`.
 fn steps(is_here: impl Fn(Domain) -> bool) -> String {
-    by_cause(is_here, |text| text.step, "Read the findings of the node.")
+    by_cause("$key", is_here, |text| text.step, "Read the findings of the node.")
 }
 
 /// What an alert says about a cause.
@@ -307,27 +309,41 @@ struct CauseText {
     title: &'static str,
     step: &'static str,
     domain: Option<Domain>,
+    /// The domains of the causes that a rule shows.
+    shows: Vec<Domain>,
 }
 
-/// A template that writes a text of the cause in the label `cause`. Any rule may be a cause if no known cause claims it.
-fn by_cause(is_here: impl Fn(Domain) -> bool, of: fn(&CauseText) -> &'static str, unknown: &str) -> String {
+/// A template that writes a text of a cause or a rule. Any rule may be a cause if no known cause claims it, and may show a cause of another domain.
+fn by_cause(
+    key: &str,
+    is_here: impl Fn(Domain) -> bool,
+    of: fn(&CauseText) -> &'static str,
+    unknown: &str,
+) -> String {
     let causes = CAUSES.iter().map(|cause| CauseText {
         id: cause.id,
         title: cause.title,
         step: cause.next_step,
         domain: domain_of(cause.id),
+        shows: Vec::new(),
     });
+    let shows = |rule: &&'static Rule| {
+        let causes = CAUSES.iter().filter(|cause| cause.rules.contains(rule));
+        causes.filter_map(|cause| domain_of(cause.id)).collect()
+    };
     let rules = CATALOGUE.iter().map(|rule| CauseText {
         id: rule.id,
         title: rule.title,
         step: rule.remedy.any,
         domain: Some(rule.domain),
+        shows: shows(rule),
     });
     let mut by_text: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for text in causes.chain(rules) {
         // A cause without rules explains what probes measure.
-        if !is_here(text.domain.unwrap_or(Domain::Probe)) || seen.contains(&text.id) {
+        let mut domains = text.shows.iter().copied().chain([text.domain.unwrap_or(Domain::Probe)]);
+        if !domains.any(&is_here) || seen.contains(&text.id) {
             continue;
         }
         seen.push(text.id);
@@ -341,7 +357,7 @@ fn by_cause(is_here: impl Fn(Domain) -> bool, of: fn(&CauseText) -> &'static str
     let mut template = String::new();
     for (text, ids) in by_text {
         let otherwise = if template.is_empty() { "" } else { "else " };
-        let _ = write!(template, "{{{{ {otherwise}if eq $labels.cause");
+        let _ = write!(template, "{{{{ {otherwise}if eq {key}");
         for id in ids {
             let _ = write!(template, " \"{id}\"");
         }
@@ -371,6 +387,19 @@ mod tests {
     }
 
     #[test]
+    fn every_step_is_a_sentence() {
+        // Other sentences follow.
+        let causes = CAUSES.iter().map(|cause| (cause.id, cause.next_step));
+        let rules = CATALOGUE.iter().map(|rule| (rule.id, rule.remedy.any));
+        let open: Vec<_> = causes
+            .chain(rules)
+            .filter(|(_, step)| !step.ends_with('.'))
+            .map(|(id, _)| id)
+            .collect();
+        assert!(open.is_empty(), "{open:?}");
+    }
+
+    #[test]
     fn every_domain_has_one_alert() {
         for domain in Domain::ALL {
             let alerts = PROBLEMS.iter().filter(|alert| alert.domains.contains(&domain));
@@ -381,17 +410,25 @@ mod tests {
     #[test]
     fn the_page_of_an_alert_lists_its_rules() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbooks");
+        let mut missing = Vec::new();
         for alert in PROBLEMS {
             let page = std::fs::read_to_string(folder.join(format!("{}.md", alert.name))).unwrap();
             let (_, after) = page.split_once("**Rules").unwrap();
             let (listed, _) = after.split_once("**Impact").unwrap();
-            let missing: Vec<_> = CATALOGUE
+            let causes = CAUSES.iter().filter(|cause| {
+                let domain = domain_of(cause.id);
+                domain.is_some_and(|domain| alert.domains.contains(&domain))
+            });
+            let shown: Vec<_> = causes.flat_map(|cause| cause.rules.iter().map(|rule| rule.id)).collect();
+            let rules = CATALOGUE
                 .iter()
-                .filter(|rule| alert.domains.contains(&rule.domain))
+                .filter(|rule| alert.domains.contains(&rule.domain) || shown.contains(&rule.id))
                 .map(|rule| rule.id)
-                .filter(|id| !listed.contains(&format!("`{id}`")))
-                .collect();
-            assert!(missing.is_empty(), "{}: {missing:?}", alert.name);
+                // The helper has another alert.
+                .filter(|id| !id.starts_with("helper-") || alert.domains.contains(&Domain::Reading))
+                .filter(|id| !listed.contains(&format!("`{id}`")));
+            missing.extend(rules.map(|id| (alert.name, id)));
         }
+        assert!(missing.is_empty(), "{missing:?}");
     }
 }

@@ -9,7 +9,7 @@ use rdma_health_node::{
     words::{bandwidth, count, gigabits},
 };
 use rdma_health_protocol::ProbeReport;
-use rdma_health_rules::{Severity, Verdict};
+use rdma_health_rules::{Finding, Severity, Verdict, domain::lost::DEVICE_LOST};
 use rdma_health_view::View;
 
 use super::{
@@ -43,21 +43,45 @@ pub(super) fn troubled(verdict: &Verdict) -> BTreeMap<String, Severity> {
 pub(super) fn write(page: &mut Markup, view: &View, troubled: &BTreeMap<String, Severity>) {
     page.html("<section aria-labelledby=ports><h2 id=ports>Ports</h2>");
     let rows = rows(&view.node);
+    let gone = gone(view);
     if let Some(unread) = view.node.hcas.unread() {
         page.html("<p>RDMA devices could not be read: ").text(unread);
-    } else if rows.is_empty() {
+    } else if rows.is_empty() && gone.is_empty() {
         page.html("<p>No RDMA device.");
     } else {
-        table(page, view, &rows, troubled);
+        table(page, view, &rows, &gone, troubled);
     }
     page.html("</section>");
 }
 
-fn table(page: &mut Markup, view: &View, rows: &[Row<'_>], troubled: &BTreeMap<String, Severity>) {
+/// The findings about RDMA devices that are gone, which no port shows any more.
+fn gone(view: &View) -> Vec<(&str, &Finding)> {
+    let findings = view.verdict.findings.iter();
+    let lost = findings.filter(|finding| *finding.rule == DEVICE_LOST);
+    lost.filter_map(|finding| {
+        let name = finding.subject.device.as_deref()?;
+        let is_there = view.node.hcas().any(|hca| *hca.name == *name);
+        (!is_there).then_some((name, finding))
+    })
+    .collect()
+}
+
+fn table(
+    page: &mut Markup,
+    view: &View,
+    rows: &[Row<'_>],
+    gone: &[(&str, &Finding)],
+    troubled: &BTreeMap<String, Severity>,
+) {
     page.html("<div class=wide tabindex=0 role=region aria-label=\"Table of ports\"><table><thead><tr>")
         .html("<th scope=col>Port<th scope=col>State<th scope=col>Rate<th scope=col>Device<th scope=col>Network")
         .html("<th scope=col>Place<th scope=col>Last probe<th scope=col>Traffic, 24 h<th scope=col>Errors, 24 h")
         .html("<th scope=col>Probes, 24 h</thead><tbody>");
+    for (name, finding) in gone.iter().take(MAX_ROWS) {
+        page.html("<tr><th scope=row>").text(name).html("<td>");
+        badge(page, finding.severity.name(), "gone");
+        page.html("<td colspan=8>").text(&finding.message);
+    }
     for row in rows.iter().take(MAX_ROWS) {
         let Some(port) = row.of else {
             page.html("<tr><th scope=row>")

@@ -7,6 +7,7 @@ use rdma_health_node::{
     Fact,
     history::{History, changes::Current},
 };
+use rdma_health_rules::{Severity, Subject};
 
 use super::*;
 
@@ -77,6 +78,19 @@ fn each_port_has_its_own_network_device_beyond_ten_devices() {
             "{port} is not at {address}: {row}"
         );
     }
+}
+
+#[test]
+fn a_device_that_is_gone_has_a_row_among_the_ports() {
+    let mut view = judged("connectx7-gpu");
+    let finding = &mut Arc::make_mut(&mut view.verdict).findings[0];
+    finding.rule = rdma_health_rules::rule("device-lost").unwrap();
+    finding.severity = Severity::Critical;
+    finding.subject = Subject::device("mlx5_77");
+    let page = rendered(&view);
+    let (_, ports) = page.split_once("<h2 id=ports>").unwrap();
+    let row = ports.split("<tr>").find(|row| row.contains("mlx5_77")).unwrap();
+    assert!(row.contains("critical") && row.contains(">gone<"), "{row}");
 }
 
 #[test]

@@ -296,7 +296,7 @@ pub static GID_INDEX_DIFFERS: Rule = Rule {
     remedy: Remedy::all(
         "With NCCL 2.21 or later, leave NCCL_IB_GID_INDEX unset, and NCCL selects a GID for each device. Otherwise \
         remove addresses that are not needed and rebuild the table of the port: ip link set NETDEV down; ip link set \
-        NETDEV up",
+        NETDEV up.",
     ),
     false_alarms: "Only ACTIVE ports with such a GID are compared. Virtual functions are not, because each pod sees \
         its own table.",

@@ -195,7 +195,7 @@ pub static FAULTS: Rule = Rule {
     remedy: Remedy::all(
         "Put the devices into IOMMU passthrough: see iommu-group-translated. If passthrough is already active, the \
         faults point to a bug in driver or firmware: update both, and keep the log for the vendor: journalctl -k | \
-        grep -e DMAR -e AMD-Vi -e arm-smmu",
+        grep -e DMAR -e AMD-Vi -e arm-smmu.",
     ),
     false_alarms: "Faults of other devices (disks, USB, graphics of the management controller) are ignored.",
     inputs: &[Writer::Hardware],

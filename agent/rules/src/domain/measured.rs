@@ -23,7 +23,7 @@ pub static BANDWIDTH_LOW: Rule = Rule {
         IOMMU translation, a small maximum read request, a process on the wrong NUMA node, CPU power saving.",
     remedy: Remedy::all(
         "Check pci-link-degraded, iommu-group-translated and pci-max-read-request first. Then measure on the idle \
-        node, pinned to the NUMA node of the port: numactl -N NUMA_NODE ib_write_bw -d DEVICE -i PORT",
+        node, pinned to the NUMA node of the port: numactl -N NUMA_NODE ib_write_bw -d DEVICE -i PORT.",
     ),
     false_alarms: "Software devices are only compared with their own past and with the expectation. A port that \
         carries traffic is not probed. A port is not compared with its rate if the probe used fewer queue pairs than one \

@@ -197,7 +197,7 @@ pub static SOFTROCE_IN_USE: Rule = Rule {
         but at the speed and cost of TCP, and without GPUDirect.",
     remedy: Remedy::all(
         "Find out why the adapter has no RDMA device (rdma-modules-missing), then remove the software device: rdma \
-        link delete NAME",
+        link delete NAME.",
     ),
     false_alarms: "Software RDMA is normal on a test machine without RDMA hardware.",
     inputs: &[Writer::HostRoot],

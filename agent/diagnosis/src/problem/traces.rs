@@ -1,0 +1,78 @@
+//! An adapter that dies leaves several traces: a PCIe error, a driver that reports dead firmware, tasks that hang in the driver, and a device
+//! that is gone. They are one problem.
+
+use rdma_health_node::Node;
+
+use super::{LOST, Problem};
+
+/// The causes that can be traces of one adapter that fails.
+const TRACES: [&str; 5] = [
+    LOST,
+    "pci-errors",
+    "device-fault",
+    "device-stalled",
+    "driver-firmware",
+];
+
+/// Joins such problems of one adapter, and of the driver that it hangs in. The first of them stays, with the findings of all.
+pub(super) fn join<'a>(node: &Node, problems: Vec<Problem<'a>>) -> Vec<Problem<'a>> {
+    let mut joined: Vec<Problem<'a>> = Vec::new();
+    for problem in problems {
+        let first = joined.iter_mut().find(|first| is_same(node, first, &problem));
+        match first {
+            Some(first) => first.take(problem),
+            None => joined.push(problem),
+        }
+    }
+    joined
+}
+
+fn is_same(node: &Node, one: &Problem<'_>, other: &Problem<'_>) -> bool {
+    let are_traces = TRACES.contains(&one.cause) && TRACES.contains(&other.cause);
+    are_traces
+        && match (one.device, other.device) {
+            (Some(one), Some(other)) => one == other,
+            // What is about most devices of the node is no trace of one of them.
+            _ => {
+                let (one, other) = (drivers(node, one), drivers(node, other));
+                one.is_some() && one == other
+            }
+        }
+}
+
+/// The family of drivers that a problem is about (`mlx5` of `mlx5_core` and `mlx5_ib`): that of its device, or the modules that its findings
+/// name. `None` if there are several, or if it is about several devices.
+fn drivers<'a>(node: &'a Node, problem: &'a Problem<'_>) -> Option<&'a str> {
+    let mut found = problem.findings.iter().map(|finding| {
+        let name = finding.subject.device.as_deref()?;
+        match problem.device {
+            Some(_) => driver(node, name),
+            None => is_module(node, name).then_some(name),
+        }
+    });
+    let family = |driver: &'a str| driver.split('_').next();
+    let first = found.next()?.and_then(family)?;
+    found
+        .all(|other| other.and_then(family) == Some(first))
+        .then_some(first)
+}
+
+/// The driver of a device, or the one that it had in an earlier reading.
+fn driver<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
+    let now = node
+        .functions()
+        .into_iter()
+        .find(|function| function.subject() == name)
+        .and_then(|function| function.driver);
+    let boots = || node.history.as_ref().into_iter().flat_map(|history| &history.boots);
+    let before = || {
+        let mut seen = boots().rev().flat_map(|boot| boot.hcas.values());
+        seen.find(|seen| seen.name == name)?.driver.as_deref()
+    };
+    now.or_else(before)
+}
+
+/// Whether a finding names a kernel module in the place of a device.
+pub(super) fn is_module(node: &Node, name: &str) -> bool {
+    node.modules.has(name) == Some(true) && !node.hcas().any(|hca| *hca.name == *name)
+}
