@@ -39,25 +39,28 @@ pub(super) fn symptoms(node: &Node, findings: &[Finding]) -> Vec<Symptom> {
 
 /// A measurement in a log of this node that is far below the rate of the port: of its device, or where the log names none, of all active ports.
 pub(super) fn of_measurement(node: &Node, log: &Log) -> Option<Symptom> {
-    /// One queue pair on a busy processor reaches this part of the rate of most ports.
-    const PART: f64 = 0.4;
+    /// One queue pair on a busy processor reaches two fifths of the rate of most ports.
+    const PART: (u64, u64) = (2, 5);
     let measured = log.measured.as_ref()?;
-    let is_measured =
-        |port: &Port<'_>| measured.device.as_ref().is_none_or(|device| *device == port.hca.name);
+    let is_measured = |port: &Port<'_>| {
+        measured
+            .device
+            .as_ref()
+            .is_none_or(|device| *device == port.hca.name)
+    };
     let rates: Vec<(String, u64)> = node
         .active_ports()
         .filter(is_measured)
         .filter_map(|port| Some((port.to_string(), port.rate.known()?.bits_per_second)))
         .collect();
     let (port, least) = rates.iter().min_by_key(|(_, rate)| *rate)?;
-    #[expect(clippy::cast_precision_loss, reason = "a rate has few digits")]
-    let rate = *least as f64;
-    if measured.bits_per_second >= rate * PART {
+    let (part, whole) = PART;
+    if measured.bits_per_second.saturating_mul(whole) >= least.saturating_mul(part) {
         return None;
     }
     let text = format!(
-        "perftest measured {:.1} Gb/s with messages of {} bytes; {} at {port}",
-        measured.bits_per_second / 1e9,
+        "perftest measured {} with messages of {} bytes; {} at {port}",
+        gigabits(measured.bits_per_second),
         measured.bytes,
         gigabits(*least)
     );

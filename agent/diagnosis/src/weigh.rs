@@ -31,8 +31,8 @@ pub(crate) use hardware::{
     software, virtual_functions,
 };
 pub(crate) use job::{
-    application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed, shared_memory, stalled,
-    userspace,
+    application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed, shared_memory,
+    stalled, userspace,
 };
 pub(crate) use library::gpu_initiated;
 pub(crate) use limits::{memlock, resources};

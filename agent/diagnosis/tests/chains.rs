@@ -57,7 +57,10 @@ fn an_adapter_that_is_taken_away_has_no_fault_of_its_cable() {
         let symptoms = read(&[down, end].concat()).symptoms;
         assert_eq!(symptoms[0].kind, K::DeviceGone, "{end}");
         // Of another adapter, or before.
-        assert_eq!(primary(&[down, &end.replace("0a:00", "0b:00")].concat()), [K::PortError]);
+        assert_eq!(
+            primary(&[down, &end.replace("0a:00", "0b:00")].concat()),
+            [K::PortError]
+        );
         assert_eq!(primary(&[end, down].concat()), [K::PortError]);
     }
     // A driver that gives up ends in the same words.
@@ -83,14 +86,26 @@ fn an_address_of_no_family_is_first_a_matter_of_a_setting_that_the_log_shows() {
     let excluded = "n1:1:2 [0] NCCL INFO NCCL_SOCKET_IFNAME set to ^docker0\n";
     each_is(&[
         (&[set, family].concat(), "job-settings", "eth2"),
-        (&[excluded, family].concat(), "peer-settings", "NCCL_SOCKET_IFNAME"),
+        (
+            &[excluded, family].concat(),
+            "peer-settings",
+            "NCCL_SOCKET_IFNAME",
+        ),
         (family, "peer-settings", "same order"),
     ]);
     let causes = diagnose(&Node::unknown(), &[], Some(&read(family))).causes;
     assert_eq!(causes[0].confidence, Confidence::Possible);
     let versions = "n1:1:2 [0] NCCL INFO NCCL version 2.18.3+cuda12.2\nn2:1:2 [0] NCCL INFO NCCL version 2.21.5+cuda12.4\n";
-    let causes = diagnose(&Node::unknown(), &[], Some(&read(&[versions, set, family].concat()))).causes;
-    assert_eq!((causes[0].id, causes[0].confidence), ("peer-settings", Confidence::Likely));
+    let causes = diagnose(
+        &Node::unknown(),
+        &[],
+        Some(&read(&[versions, set, family].concat())),
+    )
+    .causes;
+    assert_eq!(
+        (causes[0].id, causes[0].confidence),
+        ("peer-settings", Confidence::Likely)
+    );
 }
 
 #[test]
@@ -105,7 +120,11 @@ fn the_first_line_of_a_chain_says_why_a_driver_gave_up() {
         (end, "device-fault", ""),
         // What failed later, or on another function, is not the reason.
         (&[end, irqs].concat(), "device-fault", ""),
-        (&[irqs.replace("08.0", "09.0").as_str(), end].concat(), "device-fault", ""),
+        (
+            &[irqs.replace("08.0", "09.0").as_str(), end].concat(),
+            "device-fault",
+            "",
+        ),
     ]);
 }
 
@@ -128,8 +147,16 @@ fn an_error_of_shared_memory_is_one_where_its_callers_repeat_it() {
     let other = "[n71:2] pml_ucx.c:419  Error: ucp_mem_map failed: something else\n";
     each_is(&[
         (open, "shared-memory", "UCX_POSIX_USE_PROC_LINK"),
-        (&[open, other].concat(), "shared-memory", "UCX_POSIX_USE_PROC_LINK"),
-        ("[n1:12] Read -1, expected 36864, errno = 1", "shared-memory", "SYS_PTRACE"),
+        (
+            &[open, other].concat(),
+            "shared-memory",
+            "UCX_POSIX_USE_PROC_LINK",
+        ),
+        (
+            "[n1:12] Read -1, expected 36864, errno = 1",
+            "shared-memory",
+            "SYS_PTRACE",
+        ),
         (
             "cma_ep.c:81 UCX ERROR process_vm_readv(pid=12 {0x7f,64}-->{0x7e,64}) returned -1: Operation not permitted",
             "shared-memory",

@@ -290,8 +290,10 @@ impl Node {
         const GB10: u16 = 0x2e12;
         const CONNECTX7: (u16, u16) = (0x15b3, 0x1021);
         const LANES: u32 = 4;
-        let has_four =
-            |nic: &Function<'_>| nic.pci.is_some_and(|pci| pci.link.max_width.known() == Some(&LANES));
+        let has_four = |nic: &Function<'_>| {
+            nic.pci
+                .is_some_and(|pci| pci.link.max_width.known() == Some(&LANES))
+        };
         let is_on_board = |nic: Function<'_>| nic.ids() == Some(CONNECTX7) && has_four(&nic);
         let mut nics = self.nics().peekable();
         self.gpus().any(|gpu| {

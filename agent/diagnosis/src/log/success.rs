@@ -420,9 +420,8 @@ impl Successes {
             .filter(|symptom| symptom.kind == K::SharedMemory)
             .filter_map(|symptom| symptom.line)
             .min();
-        let may_repeat = |symptom: &Symptom| {
-            symptom.kind == K::Unrecognised && shared.is_some() && symptom.line > shared
-        };
+        let may_repeat =
+            |symptom: &Symptom| symptom.kind == K::Unrecognised && shared.is_some() && symptom.line > shared;
         if symptoms
             .iter()
             .any(|symptom| symptom.grade > Grade::Note && !may_repeat(symptom))

@@ -51,11 +51,18 @@ pub(super) fn without_interrupts<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> 
     const INTERRUPT: [&str; 5] = ["irq", "msi-x", "msix", "msi vector", "interrupt vector"];
     const REFUSED: [&str; 6] = ["fail", "unable", "cannot", "can't", "could not", "couldn't"];
     let ended = case.seen(&[SymptomKind::AdapterNotStarted]).next()?.line;
-    let function = case.seen(&[SymptomKind::AdapterNotStarted]).next()?.named.function.clone();
+    let function = case
+        .seen(&[SymptomKind::AdapterNotStarted])
+        .next()?
+        .named
+        .function
+        .clone();
     let all = case.log.map_or(&[][..], |log| &log.symptoms);
     all.iter().find(|symptom| {
         let text = symptom.text.to_ascii_lowercase();
-        let is_same = function.as_ref().is_none_or(|function| text.contains(function.as_str()));
+        let is_same = function
+            .as_ref()
+            .is_none_or(|function| text.contains(function.as_str()));
         symptom.line <= ended
             && symptom.line.is_some()
             && is_same

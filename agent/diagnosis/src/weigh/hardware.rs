@@ -14,7 +14,10 @@ use crate::symptom::{Software, Symptom, SymptomKind};
 
 pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = removed_by_board(case) {
-        return scales.against(&symptom.source, "the driver of the board removed the adapter, which is not faulty");
+        return scales.against(
+            &symptom.source,
+            "the driver of the board removed the adapter, which is not faulty",
+        );
     }
     if let Some(symptom) = without_interrupts(case) {
         return scales.doubts(

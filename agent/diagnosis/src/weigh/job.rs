@@ -369,9 +369,15 @@ pub(crate) fn peer_failed(case: &Case<'_>, scales: &mut Scales) {
     // IBV_EVENT_QP_REQ_ERR and IBV_EVENT_QP_ACCESS_ERR: the adapter refused what this end itself posted or owns.
     let is_own = |symptom: &&Symptom| {
         let text = symptom.text.to_ascii_lowercase();
-        ["invalid request local", "local access violation"].iter().any(|words| text.contains(words))
+        ["invalid request local", "local access violation"]
+            .iter()
+            .any(|words| text.contains(words))
     };
-    let of_queue = [SymptomKind::QueueError, SymptomKind::QueueFatal, SymptomKind::QueueAccess];
+    let of_queue = [
+        SymptomKind::QueueError,
+        SymptomKind::QueueFatal,
+        SymptomKind::QueueAccess,
+    ];
     if let Some(symptom) = case.seen(&of_queue).find(|symptom| is_own(symptom)) {
         scales.doubts(&symptom.source, "the adapter refused a request of this end");
     }

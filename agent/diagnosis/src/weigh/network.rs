@@ -321,7 +321,10 @@ pub(crate) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
         }
     }
     let of_perftest = |symptom: &&Symptom| symptom.software == Some(Software::Perftest);
-    if case.seen(&[SymptomKind::BandwidthLow]).any(|symptom| of_perftest(&symptom)) {
+    if case
+        .seen(&[SymptomKind::BandwidthLow])
+        .any(|symptom| of_perftest(&symptom))
+    {
         scales.next_step = Some(MEASURED.to_owned());
     }
     if let Some(symptom) = only_probed(case).filter(|_| !scales.supported()) {
@@ -499,12 +502,19 @@ fn below_twin<'a>(case: &Case<'a>) -> Option<(Port<'a>, &'a str, u32, &'a str, u
     };
     let named = case.named();
     let node = case.node;
-    let own = named.into_iter().flat_map(|hca| node.ports_of(hca).collect::<Vec<_>>());
+    let own = named
+        .into_iter()
+        .flat_map(|hca| node.ports_of(hca).collect::<Vec<_>>());
     let mut own = own.filter(|port| port.is_active() == Some(true));
     own.find_map(|port| {
         let (netdev, value) = mtu(&port)?;
-        let twins = node.active_ports().filter(|other| port.kind().is_some() && other.kind() == port.kind());
-        let (best, other) = twins.filter_map(|other| mtu(&other)).map(|(name, mtu)| (mtu, name)).max()?;
+        let twins = node
+            .active_ports()
+            .filter(|other| port.kind().is_some() && other.kind() == port.kind());
+        let (best, other) = twins
+            .filter_map(|other| mtu(&other))
+            .map(|(name, mtu)| (mtu, name))
+            .max()?;
         (value < best).then_some((port, netdev, value, other, best))
     })
 }

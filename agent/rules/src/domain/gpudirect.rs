@@ -250,7 +250,14 @@ fn peer_memory_install_order(node: &Node, _: &Expectations) -> Vec<Draft> {
         } else {
             "the kernel refused to load nvidia_peermem: its RDMA modules have no symbol for peer memory"
         };
-        (message, if is_own { OWN_WITHOUT_SYMBOL } else { WITHOUT_SYMBOL })
+        (
+            message,
+            if is_own {
+                OWN_WITHOUT_SYMBOL
+            } else {
+                WITHOUT_SYMBOL
+            },
+        )
     } else if is_own {
         (
             "the kernel refused to load nv_peer_mem: it was built for another RDMA stack",

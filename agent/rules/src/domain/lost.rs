@@ -12,8 +12,7 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Subject, Writer, domain::modules,
-    draft::Draft,
-    policy::Exception,
+    draft::Draft, policy::Exception,
 };
 
 /// `device-lost`.

@@ -468,7 +468,9 @@ fn a_refused_peer_memory_module_names_the_install_order_and_nothing_else() {
                 .unwrap();
             tree.write("dev/kmsg", format!("4,1,1,-;{line}\n")).unwrap();
         });
-        findings(&node, &auto(), "peer-memory-install-order")[0].remedy.clone()
+        findings(&node, &auto(), "peer-memory-install-order")[0]
+            .remedy
+            .clone()
     };
     let absent = "nv_peer_mem: Unknown symbol ib_register_peer_memory_client (err 0)";
     assert!(of_kernel(absent).starts_with("Install MLNX_OFED or DOCA-OFED"));

@@ -7,8 +7,8 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use super::nearby;
 use crate::log::{
     attach, cluster, codes, compile, components, connection, ended, fabric, families, grade::failures,
-    grammar, loader, marks, memory, nvme, operator, packages, passthrough, pods, provider, ranks, registration, removal,
-    settings, status, success, trace, waiting, wrapped,
+    grammar, loader, marks, memory, nvme, operator, packages, passthrough, pods, provider, ranks,
+    registration, removal, settings, status, success, trace, waiting, wrapped,
 };
 
 /// Other words of lines that matter, in lower case.

@@ -126,9 +126,15 @@ fn lost_alone(port: &Port<'_>) -> Option<Draft> {
         .into_iter()
         .filter_map(|name| Some((name, counter(port, name).filter(|value| *value >= LEAST)?)))
         .collect();
-    let words: Vec<_> = lost.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let words: Vec<_> = lost
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
     let subject = Subject::of_port(port);
-    let message = format!("{subject} lost packets since its driver started: {}", words.join(", "));
+    let message = format!(
+        "{subject} lost packets since its driver started: {}",
+        words.join(", ")
+    );
     let finding = Draft::new(&COUNTER_ERRORS, subject, message)
         .case(FindingCase::LinkErrors)
         .exception(Some(&WITHOUT_EQUALS))
