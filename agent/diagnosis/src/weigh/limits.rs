@@ -274,7 +274,7 @@ const CONTEXTS: &str = "Check that the port is active (opainfo, or ibstat), and 
 /// What to do about a region that was refused with EIO.
 pub(super) fn of_region() -> &'static str {
     "Read what the driver logged about it: journalctl -k --since -10min | grep -e mlx -e ib_ -e infiniband. EIO comes from the adapter or its driver (a command that failed, an adapter that was \
-    reset), not from a limit: reset the adapter, and bring driver and firmware to releases that belong together. Older UCX also prints it for any refusal: UCX_LOG_LEVEL=info shows the line of \
+    reset, a region above max_mr_size of ibv_devinfo -v): register smaller regions, reset the adapter, and bring driver and firmware to releases that belong together. Older UCX also prints it for any refusal: UCX_LOG_LEVEL=info shows the line of \
     ibv_reg_mr with its own error; with Cannot allocate memory, raise the memlock limit (ulimit -l unlimited)."
 }
 
