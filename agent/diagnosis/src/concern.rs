@@ -65,7 +65,9 @@ pub(crate) fn lower_others(
             || !others && is_without_rdma(symptom, node, marks)
             || is_of_ethernet_device(symptom)
             || is_mild && is_without_network(symptom)
-            || symptom.kind == SymptomKind::SlotPower && writer.has_usual_power(&symptom.text)
+            || symptom.kind == SymptomKind::SlotPower
+                && (writer.has_usual_power(&symptom.text)
+                    || marks.is_some_and(|marks| marks.on_board) && !symptom.text.contains("powered down"))
             || is_chosen
                 && matches!(
                     symptom.kind,

@@ -27,7 +27,7 @@ use std::{
 use rdma_health_node::Node;
 use rdma_health_rules::{
     Domain, Finding, Severity, Subject,
-    domain::{adapter_events::ADAPTER_FAILED, modules::RDMA_MODULES_MISSING, reading},
+    domain::{adapter_events::ADAPTER_FAILED, lost::DEVICE_LOST, modules::RDMA_MODULES_MISSING, reading},
 };
 
 use self::parts::{alone, confidence, distinct, ids, left_out, severity_of, unexplained, without_rdma};
@@ -57,6 +57,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     let unknown = Node::unknown();
     let is_elsewhere = matches!(origin, Origin::Elsewhere(_) | Origin::Unread);
     let writer = if is_elsewhere { &unknown } else { node };
+    symptoms.extend(log.and_then(|log| observed::of_measurement(writer, log)));
     concern::find_renamed(&mut symptoms, writer);
     concern::lower_others(
         &mut symptoms,
@@ -158,7 +159,8 @@ fn without_device(node: &Node, findings: &[Finding]) -> Option<String> {
         return None;
     }
     let mut of_rule = findings.iter();
-    let finding = of_rule.find(|finding| *finding.rule == RDMA_MODULES_MISSING)?;
+    let finding =
+        of_rule.find(|finding| *finding.rule == RDMA_MODULES_MISSING || *finding.rule == DEVICE_LOST)?;
     Some(format!("If this node is to use RDMA: {}", finding.remedy))
 }
 

@@ -41,7 +41,7 @@ static EFFECTS: &[Effect] = &[
     Effect {
         cause: "rdma-modules",
         rule: &modules::RDMA_MODULES_MISSING,
-        explained_by: is_not_started,
+        explained_by: |finding| is_not_started(finding) || *finding.rule == adapter_events::ADAPTER_TIMEOUT,
     },
     Effect {
         cause: "no-subnet-manager",

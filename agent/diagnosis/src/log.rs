@@ -45,12 +45,15 @@ mod others;
 mod owners;
 mod packages;
 mod passthrough;
+mod perftest;
 mod phrases;
 mod pieces;
 mod pods;
+mod provider;
 mod ranks;
 mod recognise;
 mod registration;
+mod removal;
 mod renamed;
 pub(crate) mod services;
 mod settings;
@@ -71,6 +74,7 @@ use serde::Serialize;
 use crate::symptom::{Family, Gpu, Grade, Software, Symptom, SymptomKind};
 pub use marks::Marks;
 use operation::Operation;
+pub use perftest::Measured;
 use recognise::{Found, Recogniser};
 use settings::Fact;
 pub use shown::{PrintedLimit, ZeroGuid};
@@ -173,6 +177,9 @@ pub struct Log {
     /// The setting of the job that selects TCP in place of RDMA.
     #[serde(skip)]
     pub over_tcp: Option<&'static str>,
+    /// The bandwidth of large messages that perftest measured.
+    #[serde(skip)]
+    pub measured: Option<Measured>,
     /// Where the job runs, as far as its lines show.
     pub marks: Marks,
 }
@@ -241,6 +248,10 @@ impl LogReader {
         for symptom in whole.into_iter().flatten() {
             self.add(symptom);
         }
+        if let Some(symptom) = self.recogniser.unfit_provider() {
+            self.add(symptom);
+        }
+        self.log.measured = self.recogniser.measured();
         self.log.marks = self.recogniser.marks();
         let shown = self.recogniser.shown();
         if self.log.marks.family != Some(Family::Efa) {
@@ -304,6 +315,7 @@ impl LogReader {
         if !self.log.marks.layers.is_ethernet() {
             successes.unconfigured(&mut self.log.symptoms);
         }
+        self.recogniser.removals().settle(&mut self.log);
         if let Some(symptom) = self.recogniser.asks_firmware() {
             whole::of_firmware(&mut self.log, symptom);
         }

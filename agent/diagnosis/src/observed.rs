@@ -1,6 +1,8 @@
 //! Symptoms on the node itself: failed probes, and measurements that are worse than they should be.
 
-use rdma_health_node::{DeviceEvent, Node, failure::in_words, kmsg::EventKind, node::Probe};
+use rdma_health_node::{
+    DeviceEvent, Node, Port, failure::in_words, kmsg::EventKind, node::Probe, words::gigabits,
+};
 use rdma_health_protocol::{Errno, ProbeFailure, Stage};
 use rdma_health_rules::{
     Finding, FindingCase, Rule, Severity,
@@ -9,8 +11,8 @@ use rdma_health_rules::{
 
 use crate::{
     job_view,
-    log::LogReader,
-    symptom::{Grade, Named, Symptom, SymptomKind},
+    log::{Log, LogReader},
+    symptom::{Grade, Named, Software, Symptom, SymptomKind},
 };
 
 /// The symptoms on the node itself.
@@ -33,6 +35,44 @@ pub(super) fn symptoms(node: &Node, findings: &[Finding]) -> Vec<Symptom> {
         ));
     }
     symptoms
+}
+
+/// A measurement in a log of this node that is far below the rate of the port: of its device, or where the log names none, of all active ports.
+pub(super) fn of_measurement(node: &Node, log: &Log) -> Option<Symptom> {
+    /// One queue pair on a busy processor reaches two fifths of the rate of most ports.
+    const PART: (u64, u64) = (2, 5);
+    let measured = log.measured.as_ref()?;
+    let is_measured = |port: &Port<'_>| {
+        measured
+            .device
+            .as_ref()
+            .is_none_or(|device| *device == port.hca.name)
+    };
+    let rates: Vec<(String, u64)> = node
+        .active_ports()
+        .filter(is_measured)
+        .filter_map(|port| Some((port.to_string(), port.rate.known()?.bits_per_second)))
+        .collect();
+    let (port, least) = rates.iter().min_by_key(|(_, rate)| *rate)?;
+    let (part, whole) = PART;
+    if measured.bits_per_second.saturating_mul(whole) >= least.saturating_mul(part) {
+        return None;
+    }
+    let text = format!(
+        "perftest measured {} with messages of {} bytes; {} at {port}",
+        gigabits(measured.bits_per_second),
+        measured.bytes,
+        gigabits(*least)
+    );
+    let named = Named {
+        device: measured.device.clone(),
+        ..Named::default()
+    };
+    let source = format!("log line {}", measured.line);
+    let mut found = symptom(SymptomKind::BandwidthLow, source, text, named);
+    found.line = Some(measured.line);
+    found.software = Some(Software::Perftest);
+    Some(found)
 }
 
 /// What the services of the kernel report, read as a log of them would be: their messages, and what drivers reported just before.

@@ -27,11 +27,12 @@ pub(crate) use dma::{acs, gpu_address, iommu, peer_memory};
 pub(crate) use fabric::guids;
 pub(crate) use gid::{gid_index, gid_missing, other_namespace};
 pub(crate) use hardware::{
-    device_fault, device_present, devices_missing, gpu_fault, host_load, host_memory, pci_path, software,
-    virtual_functions,
+    device_fault, device_present, devices_missing, gpu_fault, host_load, host_memory, pci_path, slot_power,
+    software, virtual_functions,
 };
 pub(crate) use job::{
-    application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed, stalled, userspace,
+    application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed, shared_memory,
+    stalled, userspace,
 };
 pub(crate) use library::gpu_initiated;
 pub(crate) use limits::{memlock, resources};

@@ -82,7 +82,7 @@ fn an_error_number_of_what_has_no_peer_is_none_of_the_network() {
         ),
         (
             "Failed to register memory 0x7fa3ce000000: Input/output error [5]",
-            "hca-resources",
+            "driver-firmware",
             "max_mr_size",
         ),
     ]);

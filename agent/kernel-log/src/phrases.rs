@@ -23,6 +23,12 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         // Port module events: a state, and for an error its reason.
         (&["port module event", "cable unplugged"], Some(ModuleUnplugged)),
         (&["port module event", "cable plugged"], Some(ModulePlugged)),
+        // mlx4: what reads the memory of a module finds no cable. Other statuses are of the request.
+        (
+            &["mad status(31c)", "cable is not connected"],
+            Some(ModuleUnplugged),
+        ),
+        (&["get module info", "mad status("], None),
         (&["port module event", "power on the pcie slot"], Some(PciPower)),
         (&["port module event"], Some(ModuleFault)),
         (&["unqualified", "module"], Some(ModuleFault)),

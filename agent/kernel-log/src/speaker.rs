@@ -7,7 +7,7 @@
 /// by `:` or a space. An entry that ends in `*` is a prefix.
 const SPEAKERS: &str = "\
     ACPI AER AMD-Vi AMD DMAR DMAR-IR EDAC EEH Memory NVRM Neighbour PCI amdgpu amdkfd arm-smmu arm-smmu-v3 auxiliary bnxt_en bnxt_re \
-    cxgb4 efa efa_nv_peermem erdma gdrdrv habanalabs hfi1 hns3 hns_roce* i40e i40iw iommu ib_* ice idpf infiniband ionic \
+    cx7-pcie-hotplug cxgb4 efa efa_nv_peermem erdma gdrdrv habanalabs hfi1 hns3 hns_roce* i40e i40iw iommu ib_* ice idpf infiniband ionic \
     ionic_rdma irdma iw_* kfd mana mana_ib mlx4_* mlx5_* mlx_compat mlxfw neighbour nv_peer_mem nvidia nvidia-* nvidia_* pci \
     pci_bus pcieport pciehp qede qedr rdma_* rdmavt rxe* siw* vfio-pci vfio_pci vmw_pvrdma x86/tme";
 

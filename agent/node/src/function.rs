@@ -306,11 +306,21 @@ impl Node {
     }
 
     /// Whether the adapters are soldered to the board of a GB10, whose firmware announces less power for them than a slot has.
+    ///
+    /// Without the GPU (a partial recording, a GPU without driver), its adapters show it: no card with a `ConnectX-7` has a link of only four lanes.
     pub fn is_gb10(&self) -> bool {
         const GB10: u16 = 0x2e12;
+        const CONNECTX7: (u16, u16) = (0x15b3, 0x1021);
+        const LANES: u32 = 4;
+        let has_four = |nic: &Function<'_>| {
+            nic.pci
+                .is_some_and(|pci| pci.link.max_width.known() == Some(&LANES))
+        };
+        let is_on_board = |nic: Function<'_>| nic.ids() == Some(CONNECTX7) && has_four(&nic);
+        let mut nics = self.nics().peekable();
         self.gpus().any(|gpu| {
             gpu.is_without_gpudirect() && gpu.pci.is_some_and(|pci| pci.device.known() == Some(&GB10))
-        })
+        }) || !self.is_virtual_machine() && nics.peek().is_some() && nics.all(is_on_board)
     }
 
     /// Whether a message about low power of a slot is the usual one of a GB10. A port that was switched off because power is missing is a fault there, too.

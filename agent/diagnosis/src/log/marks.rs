@@ -34,6 +34,9 @@ pub struct Marks {
     /// The kernel of a virtual machine on Hyper-V or Azure wrote a part of it.
     #[serde(skip)]
     pub hyperv: bool,
+    /// The machine is a GB10 (DGX Spark), whose adapters are part of the board.
+    #[serde(skip)]
+    pub on_board: bool,
     /// A storage client lost a connection that it had, and tries again.
     #[serde(skip)]
     pub reconnects: bool,
@@ -139,6 +142,7 @@ enum Mark {
     HostMemory,
     Slingshot,
     HyperV,
+    OnBoard,
     Reconnects,
     Given,
     Listed,
@@ -218,6 +222,11 @@ const WORDS: &[(&str, Mark)] = &[
     ("hv_netvsc", Mark::HyperV),
     ("mana_ib", Mark::HyperV),
     (" mana ", Mark::HyperV),
+    // The driver of the board for its adapters, and the names of the machine.
+    ("cx7-pcie-hotplug", Mark::OnBoard),
+    ("nvidia gb10", Mark::OnBoard),
+    ("dgx spark", Mark::OnBoard),
+    ("dgx_spark", Mark::OnBoard),
     ("/dev/infiniband", Mark::Given),
     ("--privileged", Mark::Given),
     ("network controller: mellanox", Mark::Listed),
@@ -419,6 +428,7 @@ impl Marks {
                 Some((_, Mark::Reloads)) => self.reloads = true,
                 Some((_, Mark::Reconnects)) => self.reconnects = true,
                 Some((_, Mark::HyperV)) => self.hyperv = true,
+                Some((_, Mark::OnBoard)) => self.on_board = true,
                 // `Unable to register MR buf (Invalid argument): 0x7ffc94c94c40 len: 0`
                 Some((_, Mark::Length)) => {
                     self.empty_region |= lower.contains("register") && number(&lower[found.end..]) == Some(0);

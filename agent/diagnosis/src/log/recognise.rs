@@ -47,8 +47,11 @@ use super::{
     operation::{Operation, operation},
     operator::Policy,
     others::Others,
+    perftest::{Measured, Results},
+    provider::Providers,
     ranks::Ranks,
     registration,
+    removal::Removals,
     renamed::Renamed,
     settings::{self, Fact},
     shown::{Shown, has_ample_memlock},
@@ -124,6 +127,12 @@ pub(super) struct Recogniser {
     given_up: GivenUp,
     /// Interfaces that lead to no other host.
     interfaces: Interfaces,
+    /// Adapters that were taken away.
+    removals: Removals,
+    /// Providers that have nothing for the program.
+    providers: Providers,
+    /// What perftest measured.
+    results: Results,
     /// Failures that name nothing of RDMA.
     others: Others,
     /// Settings in this line besides what else it shows.
@@ -190,6 +199,35 @@ impl Recogniser {
     pub(super) fn given_up(&self) -> Option<Symptom> {
         let (text, number) = self.given_up.over_rdma()?;
         Some(failure(&Lower::of(text), SymptomKind::PeerUnreachable, number))
+    }
+
+    /// The provider of an adapter that does not offer what the program asks for, where no other one was selected.
+    pub(super) fn unfit_provider(&self) -> Option<Symptom> {
+        let (text, number, has_reason) = self.providers.unfit()?;
+        if self.successes.went_on_after(number) {
+            return None;
+        }
+        let kind = if has_reason {
+            SymptomKind::UnsupportedAdapter
+        } else {
+            SymptomKind::NoDevice
+        };
+        let mut found = failure(&Lower::of(text), kind, number);
+        found.software = Some(Software::Libfabric);
+        found.grade = symptom::Grade::Degraded;
+        // The program may go on without it.
+        found.known = false;
+        Some(found)
+    }
+
+    /// What perftest measured with large messages.
+    pub(super) fn measured(&self) -> Option<Measured> {
+        self.results.best.clone()
+    }
+
+    /// Adapters that were taken away.
+    pub(super) fn removals(&self) -> &Removals {
+        &self.removals
     }
 
     /// Interfaces that lead to no other host.
@@ -273,6 +311,7 @@ impl Recogniser {
         self.python.add(text, number);
         self.shown.add(text, number);
         self.listing.add(text, number);
+        self.results.add(text, number);
         self.renamed.add(text, number);
         if tables::is_of_other_interface(text) {
             return None;
@@ -376,6 +415,8 @@ impl Recogniser {
                 .get_or_insert_with(|| (line.text.to_owned(), number));
         }
         self.interfaces.add(line, number);
+        self.removals.add(line, number);
+        self.providers.add(line, number);
     }
 
     /// What a line shows of the settings. Those besides it are kept.

@@ -414,7 +414,18 @@ impl Successes {
 
     /// An error of something else than RDMA ended the job, if nothing of RDMA failed, and the job did not go on.
     pub(super) fn end_by_other(&self, symptoms: &mut [Symptom]) {
-        if symptoms.iter().any(|symptom| symptom.grade > Grade::Note) {
+        // Programs repeat an error of shared memory in words of their own.
+        let shared = symptoms
+            .iter()
+            .filter(|symptom| symptom.kind == K::SharedMemory)
+            .filter_map(|symptom| symptom.line)
+            .min();
+        let may_repeat =
+            |symptom: &Symptom| symptom.kind == K::Unrecognised && shared.is_some() && symptom.line > shared;
+        if symptoms
+            .iter()
+            .any(|symptom| symptom.grade > Grade::Note && !may_repeat(symptom))
+        {
             return;
         }
         let worked = self

@@ -78,13 +78,19 @@ fn of_files(log: &mut Log) {
 /// The address that another rank sent has another form: that rank has another version of NCCL, or another network. What this rank has is not in it.
 fn of_family(log: &mut Log, ranks: &Ranks) {
     let is_sent = |text: &str| text.contains("connecting to address") && text.contains("family");
+    let is_mixed = ranks.versions().len() > 1;
+    // A rank whose interface has no address sends none. Where a setting selects the interface, that comes first.
+    let is_selected = log
+        .settings
+        .get("NCCL_SOCKET_IFNAME")
+        .is_some_and(|name| !name.starts_with('^'));
     for symptom in &mut log.symptoms {
-        if symptom.kind == K::NoSocketInterface && is_sent(&symptom.text) {
+        if symptom.kind == K::NoSocketInterface && is_sent(&symptom.text) && (is_mixed || !is_selected) {
             symptom.kind = K::PeerDiffers;
             symptom.grade = symptom.kind.grade();
         }
     }
-    if ranks.versions().len() < 2 {
+    if !is_mixed {
         return;
     }
     let versions = ranks.versions().iter().take(4);

@@ -210,7 +210,7 @@ pub(super) static SLOT_POWER: KnownCause = KnownCause {
     cases: &[],
     often: &[SlotPower],
     sometimes: &[],
-    weigh: weigh::logged,
+    weigh: weigh::slot_power,
 };
 
 pub(super) static ADAPTER_HOT: KnownCause = KnownCause {
@@ -300,6 +300,7 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         DriverCrashed,
     ],
     sometimes: &[
+        RegMrFailed,
         CreateUnexplained,
         InitRefused,
         RtsRefused,

@@ -15,7 +15,7 @@ pub(super) static SHARED_MEMORY: KnownCause = KnownCause {
     cases: &[],
     often: &[SharedMemory],
     sometimes: &[],
-    weigh: weigh::logged,
+    weigh: weigh::shared_memory,
 };
 
 pub(super) static TCP_CONNECTION: KnownCause = KnownCause {

@@ -3,7 +3,7 @@
 use rdma_health_kernel_log::{is_rdma_consumer, is_software_rdma};
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, exhausted::INTERRUPTS, job::logged, network::raw_not_started};
+use super::{Case, Scales, exhausted::INTERRUPTS, job::logged, limits, network::raw_not_started};
 use crate::{
     log::call,
     symptom::{Symptom, SymptomKind},
@@ -19,6 +19,16 @@ pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
         of_bond(case, scales);
         of_raw(case, scales);
         of_message(case, scales);
+        let of_region = case.seen(&[SymptomKind::RegMrFailed]);
+        let mut of_region = of_region.filter(|symptom| symptom.named.errno == Some(Errno::EIO));
+        if let Some(symptom) = of_region.next() {
+            scales.fits(&symptom.source, &symptom.text);
+            scales.next_step = Some(limits::of_region().into());
+        }
+        if let Some(symptom) = without_interrupts(case) {
+            scales.next_step = Some(INTERRUPTS.to_owned());
+            return scales.shows(&symptom.source, &symptom.text);
+        }
         return logged(case, scales);
     };
     scales.shows(&symptom.source, &symptom.text);
@@ -34,6 +44,31 @@ pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
             }
         ),
     });
+}
+
+/// What an adapter's driver reported that got no interrupts and then gave up: the first line of such a chain says why, the later ones only that.
+pub(super) fn without_interrupts<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
+    const INTERRUPT: [&str; 5] = ["irq", "msi-x", "msix", "msi vector", "interrupt vector"];
+    const REFUSED: [&str; 6] = ["fail", "unable", "cannot", "can't", "could not", "couldn't"];
+    let ended = case.seen(&[SymptomKind::AdapterNotStarted]).next()?.line;
+    let function = case
+        .seen(&[SymptomKind::AdapterNotStarted])
+        .next()?
+        .named
+        .function
+        .clone();
+    let all = case.log.map_or(&[][..], |log| &log.symptoms);
+    all.iter().find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        let is_same = function
+            .as_ref()
+            .is_none_or(|function| text.contains(function.as_str()));
+        symptom.line <= ended
+            && symptom.line.is_some()
+            && is_same
+            && INTERRUPT.iter().any(|word| text.contains(word))
+            && REFUSED.iter().any(|word| text.contains(word))
+    })
 }
 
 /// A queue pair of a bond that could not be initialised, though no setting of the job chooses an attribute of it.

@@ -6,6 +6,7 @@ use rdma_health_node::{
     pci::{self, Acs, Role},
 };
 use rdma_health_protocol::Errno;
+use rdma_health_rules::domain::gpudirect::is_symbol_absent;
 
 use super::{Case, Scales};
 use crate::symptom::{Software, Symptom, SymptomKind};
@@ -316,7 +317,9 @@ fn symbol_missing(case: &Case<'_>, scales: &mut Scales) {
     let Some(symptom) = case.seen(&[SymptomKind::PeerMemorySymbol]).next() else {
         return;
     };
-    let step = if symptom.text.contains("nv_peer_mem") {
+    let step = if is_symbol_absent(&symptom.text) && case.node.modules.is_ofed() != Some(true) {
+        WITHOUT_SYMBOL
+    } else if symptom.text.contains("nv_peer_mem") {
         REBUILD_OWN
     } else {
         REBUILD
@@ -398,6 +401,12 @@ const NOT_INSTALLED: &str = "Install the module for the kernel that runs: it com
     nvidia-dkms or kmod-nvidia). An installer that found no RDMA headers leaves it out: install the RDMA driver package first. Debian's packages call it \
     nvidia-current-peermem. With NVIDIA's open kernel modules and Linux 5.12 or later, libraries can use DMA-BUF instead, which needs no module. \
     Where a container installs the GPU driver (GPU Operator), install nothing on the node: the module comes with its driver pod, which must build it (restart that pod).";
+
+/// The RDMA modules that run have no peer memory; a module that is built again is refused again.
+const WITHOUT_SYMBOL: &str = "The RDMA modules that run do not have the symbol: those of the kernel have none, and those of MLNX_OFED and DOCA-OFED have it. See which run: \
+    modinfo -n ib_core, and grep ib_register_peer_memory_client /proc/kallsyms. If the symbol is not there, install MLNX_OFED or DOCA-OFED for this kernel and load \
+    its modules (/etc/init.d/openibd restart), then install the peer-memory module after it (nvidia_peermem comes with the NVIDIA driver from 470 on). Building the module again for the same \
+    modules does not help. Or use DMA-BUF, which needs no module: NVIDIA's open kernel modules on Linux 5.12 or later.";
 
 /// A separate package builds the older module.
 const REBUILD_OWN: &str = "Build nv_peer_mem again, against the RDMA modules and the GPU driver that are installed now: dkms status, then dkms remove and dkms install of \

@@ -39,6 +39,13 @@ pub(super) fn step(text: &str) -> Option<&'static str> {
             again. With adapters of mlx5, UCX (--mca pml ucx) in place of openib ends the message.",
         );
     }
+    if has(&["create_mkey", "async reg mr failed"]) {
+        return Some(
+            "The driver of the kernel itself gets no memory keys from the adapter, so that neither a cgroup nor the memlock limit is the reason. Read why its firmware refuses them: \
+            journalctl -k | grep -e CREATE_MKEY -e syndrome. Compare the keys in use with max_mr of ibv_devinfo -v (rdma resource show), and free -g with the memory of the host. If few are in use, \
+            update the firmware and the driver; reset the adapter or restart the node to go on.",
+        );
+    }
     if has(&["pagepool", "device mtts"]) {
         return Some(
             "GPFS registers its whole pagepool with the adapter. Make it smaller (mmchconfig pagepool=SIZE), or let the adapter map more: on mlx4, log_num_mtt of \

@@ -3,6 +3,7 @@
 use rdma_health_node::{
     Port,
     infiniband::{CLASS, LinkLayer},
+    platform::is_accelerated_networking,
 };
 use rdma_health_protocol::{Errno, Gid, WcStatus};
 
@@ -175,6 +176,16 @@ fn selected(case: &Case<'_>, scales: &mut Scales) {
     ));
 }
 
+/// A port of Azure's accelerated networking whose GID a program asked for.
+fn on_accelerated<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let is_one = |symptom: &&Symptom| {
+        let of_gid = matches!(symptom.kind, SymptomKind::NoGid | SymptomKind::GidUnusable);
+        let name = symptom.named.device.as_deref();
+        of_gid && name.is_some_and(is_accelerated_networking)
+    };
+    case.symptoms.iter().copied().find(is_one)
+}
+
 pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
     if case.is_efa() {
         return scales.against("adapters", NOT_ROCE);
@@ -184,6 +195,14 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
     }
     if case.logs_infiniband() {
         return scales.against("log", INFINIBAND);
+    }
+    if let Some(symptom) = on_accelerated(case) {
+        let device = symptom.named.device.as_deref().unwrap_or("the device");
+        scales.insisted_step = Some(format!(
+            "Leave {device} out: it is the adapter of Azure's accelerated networking, whose port is for Ethernet and has no usable GID. Name the InfiniBand device of the virtual machine \
+            (rdma link show; mlx5_ib0 by Azure's rules): UCX_NET_DEVICES=mlx5_ib0:1, NCCL_IB_HCA=mlx5_ib. Where there is none, the machine type has no RDMA: UCX_TLS=tcp,self,sm."
+        ));
+        return scales.shows(&symptom.source, &symptom.text);
     }
     let empty = with_empty_gid(case);
     let tables = tables(case);

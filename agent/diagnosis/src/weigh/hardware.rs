@@ -6,13 +6,25 @@ use rdma_health_protocol::Errno;
 use super::{
     Case, Scales,
     cluster::{GUID_STEP, function_step},
-    crash::hung_consumer,
+    crash::{hung_consumer, without_interrupts},
     job::logged,
     network::{ABSENT, absent_and_down},
 };
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = removed_by_board(case) {
+        return scales.against(
+            &symptom.source,
+            "the driver of the board removed the adapter, which is not faulty",
+        );
+    }
+    if let Some(symptom) = without_interrupts(case) {
+        return scales.doubts(
+            &symptom.source,
+            "the driver gave up because it got no interrupts from the host, and not because of the adapter",
+        );
+    }
     if let Some((function, module)) = hung_consumer(case) {
         scales.doubts(
             "log",
@@ -233,6 +245,10 @@ pub(crate) fn host_memory(case: &Case<'_>, scales: &mut Scales) {
 
 /// A device that is missing, or was removed under the job and may be there again.
 pub(crate) fn devices_missing(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = removed_by_board(case) {
+        scales.insisted_step = Some(UNCABLED.to_owned());
+        return scales.shows(&symptom.source, &symptom.text);
+    }
     let Some(symptom) = removed(case) else {
         let mut gone = case.seen(&[SymptomKind::DeviceGone]);
         // The facts of the node were read before the probe, and may still show the device.
@@ -250,6 +266,20 @@ pub(crate) fn devices_missing(case: &Case<'_>, scales: &mut Scales) {
     );
 }
 
+/// The adapter is not faulty, and a rescan by hand can hang the machine.
+const UNCABLED: &str = "Plug the cable in at both ends and restart the machine: its board took the adapters off the bus because it sees no cable, and they are not faulty. Do not rescan the \
+    bus by hand, which can hang the machine. If the cable was plugged in when they were removed, delete /etc/nvidia/cx7-hotplug-enabled and restart.";
+
+/// What the driver of a board reports that takes adapters without a cable off the bus.
+fn removed_by_board<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let mut symptoms = case.symptoms.iter().copied();
+    symptoms.find(|symptom| {
+        symptom.kind == SymptomKind::DeviceGone
+            && symptom.text.contains("-hotplug ")
+            && symptom.text.contains("Cable removal")
+    })
+}
+
 /// What `rdma_cm` reports when its device is taken away, and not because a transfer failed.
 fn removed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     case.symptoms.iter().copied().find(|symptom| {
@@ -263,6 +293,9 @@ fn removed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
 
 /// A device that the job misses and that is there, with an active port, speaks against a fault of the hardware.
 pub(crate) fn device_present(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = removed_by_board(case) {
+        return scales.against(&symptom.source, "the driver of the board removed the adapter");
+    }
     let is_lost = case.seen(&[SymptomKind::DeviceGone]).next().is_some() && removed(case).is_none();
     if scales.supported() || !is_lost {
         return;
@@ -275,6 +308,25 @@ pub(crate) fn device_present(case: &Case<'_>, scales: &mut Scales) {
             format!("4: ACTIVE: {} is there and works", port.hca.name),
         );
     }
+}
+
+/// The firmware of a board with soldered adapters announces little power for them, in the same words as that of a server for a slot.
+pub(crate) fn slot_power(case: &Case<'_>, scales: &mut Scales) {
+    logged(case, scales);
+    let is_off = |symptom: &Symptom| symptom.text.contains("powered down");
+    if case.node.hcas().next().is_some() || case.seen(&[SymptomKind::SlotPower]).any(is_off) {
+        return;
+    }
+    scales.doubts(
+        "log",
+        "which machine it is, and whether its links are slow, is not shown: where the adapter is part of the board, the message is usual",
+    );
+    scales.next_step = Some(
+        "See what the machine is, first: cat /sys/class/dmi/id/product_name. On a DGX Spark or another GB10, where the adapter is part of the board, the \
+        message is usual, and nothing is to be done. In a server, see whether the links have their full speed (ethtool NETDEV) and stay up. If not, use a slot with the \
+        power that the adapter's manual demands, and update the firmware of the server, which announces that power: lspci -vv -s ADDRESS | grep PowerLimit."
+            .into(),
+    );
 }
 
 pub(crate) fn pci_path(case: &Case<'_>, scales: &mut Scales) {

@@ -366,6 +366,21 @@ pub(crate) fn peer_failed(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = first_refusal(case) {
         scales.doubts(&symptom.source, "the connection was not there yet");
     }
+    // IBV_EVENT_QP_REQ_ERR and IBV_EVENT_QP_ACCESS_ERR: the adapter refused what this end itself posted or owns.
+    let is_own = |symptom: &&Symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        ["invalid request local", "local access violation"]
+            .iter()
+            .any(|words| text.contains(words))
+    };
+    let of_queue = [
+        SymptomKind::QueueError,
+        SymptomKind::QueueFatal,
+        SymptomKind::QueueAccess,
+    ];
+    if let Some(symptom) = case.seen(&of_queue).find(|symptom| is_own(symptom)) {
+        scales.doubts(&symptom.source, "the adapter refused a request of this end");
+    }
     let ended = [SymptomKind::RankFailed, SymptomKind::PeerClosed];
     if let Some(symptom) = case.seen(&ended).find(|symptom| symptom.grade == Grade::Failure) {
         scales.fits(&symptom.source, &symptom.text);
@@ -404,6 +419,28 @@ pub(crate) fn stalled(case: &Case<'_>, scales: &mut Scales) {
             If it happens again, use another version of the module."
         ));
     }
+}
+
+/// What the processes of a node share, and what keeps one from it.
+pub(crate) fn shared_memory(case: &Case<'_>, scales: &mut Scales) {
+    const READ: &str = "One process may not read the memory of another one on the node (CMA: process_vm_readv), which the kernel permits as ptrace. Run the ranks of a node in \
+        one container, or let them share the user and PID namespace and give them the capability SYS_PTRACE (docker run --cap-add SYS_PTRACE); on the host, sysctl \
+        kernel.yama.ptrace_scope=0. Or do without: OMPI_MCA_btl_vader_single_copy_mechanism=none (Open MPI 5: OMPI_MCA_smsc=^cma), UCX_TLS=^cma.";
+    const LINK: &str = "UCX opens the shared memory of another process through /proc/PID/fd, which it does not see or may not open: the ranks of the node run in different PID or user \
+        namespaces. Let them share these (one container for all ranks of a node, --ipc=host and --pid=host, Apptainer without --pid and --userns), or set UCX_POSIX_USE_PROC_LINK=n or \
+        UCX_TLS=^posix, so that UCX uses names in /dev/shm or System V segments.";
+    let says = |words: &[&str]| {
+        case.seen(&[SymptomKind::SharedMemory]).any(|symptom| {
+            let text = symptom.text.to_ascii_lowercase();
+            words.iter().any(|word| text.contains(word))
+        })
+    };
+    if says(&["read -1", "cma support", "process_vm_"]) {
+        scales.insisted_step = Some(READ.to_owned());
+    } else if says(&["/proc/"]) {
+        scales.insisted_step = Some(LINK.to_owned());
+    }
+    logged(case, scales);
 }
 
 /// SUSE refuses modules that it does not support, whatever their signature.

@@ -257,7 +257,7 @@ fn segment<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
 }
 
 /// The region is larger than the adapter supports, or it has no room for another one.
-const OF_REGIONS: [Errno; 2] = [Errno::ERANGE, Errno::EIO];
+const OF_REGIONS: [Errno; 1] = [Errno::ERANGE];
 
 /// Whether a line in lower case is about the contexts of an Omni-Path adapter.
 fn is_of_contexts(text: &str) -> bool {
@@ -270,6 +270,13 @@ fn is_of_contexts(text: &str) -> bool {
 const CONTEXTS: &str = "Check that the port is active (opainfo, or ibstat), and compare the processes of the node with the contexts of the adapter, of which each \
                 process opens one: /sys/class/infiniband/hfi1_0/nctxts and nfreectxts. Run fewer processes, or end old ones that keep contexts: fuser -v \
                 /dev/hfi1_0. Or let them share contexts (PSM2_MAX_CONTEXTS_PER_JOB), or raise num_user_contexts of the module hfi1.";
+
+/// What to do about a region that was refused with EIO.
+pub(super) fn of_region() -> &'static str {
+    "Read what the driver logged about it: journalctl -k --since -10min | grep -e mlx -e ib_ -e infiniband. EIO comes from the adapter or its driver (a command that failed, an adapter that was \
+    reset, a region above max_mr_size of ibv_devinfo -v): register smaller regions, reset the adapter, and bring driver and firmware to releases that belong together. Older UCX also prints it for any refusal: UCX_LOG_LEVEL=info shows the line of \
+    ibv_reg_mr with its own error; with Cannot allocate memory, raise the memlock limit (ulimit -l unlimited)."
+}
 
 pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
     if exhausted::infinipath(case, scales) || exhausted::bounce(case, scales) {
@@ -334,6 +341,11 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
                         .into(),
                 );
                 scales.fits(&symptom.source, &symptom.text);
+            }
+            // Older UCX returns it for any failure.
+            Some(Errno::EIO) => {
+                scales.next_step = Some(of_region().into());
+                scales.doubts(&symptom.source, "EIO is not the error number of a limit");
             }
             _ => scales.against(&symptom.source, "the error number is not that of a limit"),
         };

@@ -70,7 +70,8 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
 
 /// What to do where a message in lower case says that the adapter, or its driver, does not have something.
 fn without(text: &str) -> Option<&'static str> {
-    if text.contains("getinfo") || text.contains("requested capabilities") {
+    let of_libfabric = ["getinfo", "requested capabilities", "unsupported capabilities"];
+    if of_libfabric.iter().any(|words| text.contains(words)) {
         Some(
             "Compare what the program requests with what the provider offers: fi_info -p efa -v lists the capabilities of each device. FI_RMA and \
                 FI_ATOMIC need a newer libfabric, or a device with RDMA read (ibv_devinfo -v; rdma-health lists it). Update libfabric and the EFA \
@@ -366,6 +367,12 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
 }
 
 /// The ends of a connection do not agree: such as two ranks of NCCL in one operation.
+/// What to do about an address of no known family, if nothing else shows where it is from.
+const FAMILY: &str = "A rank got an address that is none. Look for the reason in this order. Run all ranks with the same version of NCCL, the same plugin and the same network: compare the lines \
+    NCCL version, NET/Plugin and Using network of all hosts. Check that the interface of NCCL_SOCKET_IFNAME, if it is set, exists and has an address on every host: ip -brief address. Check that the \
+    program calls sends and receives in the same order on all ranks. Family 1 is that of sockets within a host: ranks take each other for ones of one host (containers with one host \
+    name; NCCL_HOSTID makes them different).";
+
 pub(crate) fn peer_settings(case: &Case<'_>, scales: &mut Scales) {
     let says = |words: &str| {
         case.seen(&[SymptomKind::PeerDiffers])
@@ -380,6 +387,16 @@ pub(crate) fn peer_settings(case: &Case<'_>, scales: &mut Scales) {
             of all hosts. A container or a Python environment with another NCCL, a plugin (libnccl-net.so) that one host does not have, or NCCL_NET and \
             NCCL_IB_DISABLE on one host only make the difference. Ranks that differ send each other addresses that they do not understand, or wait for ever."
                 .into(),
+        );
+    }
+    let is_of_family = case
+        .seen(&[SymptomKind::PeerDiffers])
+        .find(|symptom| symptom.text.contains("connecting to address"));
+    if let Some(symptom) = is_of_family.filter(|symptom| !symptom.text.contains("the log has NCCL")) {
+        scales.insisted_step = Some(FAMILY.to_owned());
+        scales.doubts(
+            &symptom.source,
+            "no line shows other versions of NCCL: a rank without an address sends the same",
         );
     }
     if says("packet mismatch") {

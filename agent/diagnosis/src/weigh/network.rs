@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rdma_health_node::{
-    DeviceEvent, Fact,
+    DeviceEvent, Fact, Port,
     infiniband::{CLASS, LinkLayer},
     kmsg::EventKind,
     words::count_of,
@@ -294,6 +294,11 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// What to do about a bandwidth far below the rate of the port, if the facts of this node do not show why.
+const MEASURED: &str = "Measure again with messages of 1 MiB and several queue pairs: ib_write_bw -q 4 -s 1048576 --report_gbits. If that is fast, one processor limits the test. If not, compare both \
+    nodes: the PCIe link (lspci -vv: LnkSta), the MTU of network devices and switch ports, IOMMU and ACS (rdma-health check on both), and the counters of lost packets (rdma statistic). A cable that was \
+    plugged into the running machine can leave the link slow: restart the machine with it.";
+
 pub(crate) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::ModuleFault]).next() {
         scales.next_step = Some(
@@ -314,6 +319,13 @@ pub(crate) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
         } else {
             scales.fits(&symptom.source, &symptom.text);
         }
+    }
+    let of_perftest = |symptom: &&Symptom| symptom.software == Some(Software::Perftest);
+    if case
+        .seen(&[SymptomKind::BandwidthLow])
+        .any(|symptom| of_perftest(&symptom))
+    {
+        scales.next_step = Some(MEASURED.to_owned());
     }
     if let Some(symptom) = only_probed(case).filter(|_| !scales.supported()) {
         return scales.against(
@@ -481,11 +493,49 @@ pub(crate) fn addressing(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// The port of a device that symptoms name whose network device has a lower MTU than that of a port of its kind: the port, its network device and MTU, and the other
+/// network device with its MTU. Small messages pass, and large ones are lost if the peer has the larger MTU.
+fn below_twin<'a>(case: &Case<'a>) -> Option<(Port<'a>, &'a str, u32, &'a str, u32)> {
+    let mtu = |port: &Port<'a>| {
+        let netdev = port.kernel.netdev.known().filter(|_| port.is_ethernet())?;
+        Some((netdev.name.as_str(), *netdev.mtu.known()?))
+    };
+    let named = case.named();
+    let node = case.node;
+    let own = named
+        .into_iter()
+        .flat_map(|hca| node.ports_of(hca).collect::<Vec<_>>());
+    let mut own = own.filter(|port| port.is_active() == Some(true));
+    own.find_map(|port| {
+        let (netdev, value) = mtu(&port)?;
+        let twins = node
+            .active_ports()
+            .filter(|other| port.kind().is_some() && other.kind() == port.kind());
+        let (best, other) = twins
+            .filter_map(|other| mtu(&other))
+            .map(|(name, mtu)| (mtu, name))
+            .max()?;
+        (value < best).then_some((port, netdev, value, other, best))
+    })
+}
+
 pub(crate) fn mtu(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = only_probed(case).filter(|_| !scales.supported()) {
         return scales.against(
             &symptom.source,
             "both ends of a loopback have the same MTU, and it is not low",
+        );
+    }
+    if let Some((port, netdev, own, other, best)) = below_twin(case) {
+        scales.next_step = Some(format!(
+            "Set the MTU of {netdev} to that of the other network devices of the node: ip link set {netdev} mtu {best}; then in the configuration of the network manager, so that it survives \
+            a restart. The peer and the switch ports need the same. Reconnect the job afterwards, and test the path with full packets: ping -M do -s {} PEER.",
+            best.saturating_sub(28)
+        ));
+        // The ports may lead into different networks.
+        scales.fits(
+            format!("/sys/class/net/{netdev}/mtu"),
+            format!("{own} bytes at {port}, {best} bytes at {other}"),
         );
     }
     if case.logs_infiniband() {

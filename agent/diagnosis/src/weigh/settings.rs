@@ -144,6 +144,20 @@ pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     let interface = log.settings.get("NCCL_SOCKET_IFNAME");
     if let (Some(interface), Some(symptom)) = (interface, case.seen(&[SymptomKind::NoSocketInterface]).next())
     {
+        if symptom.text.contains("family") {
+            scales.fits(
+                &symptom.source,
+                format!("NCCL_SOCKET_IFNAME is {interface}, and a rank sent no valid address"),
+            );
+            scales.unseen("the interfaces and the version of NCCL of the other hosts");
+            scales.score -= 1;
+            scales.next_step = Some(format!(
+                "See on every host of the job, and in its container, whether the interface that NCCL_SOCKET_IFNAME selects ({interface}) exists and has an address: ip -brief \
+                address. Set it to one that does, or unset it. If all have it, compare the lines NCCL version, NET/Plugin and Using network of all hosts: ranks with another version or \
+                plugin send addresses that the others do not understand."
+            ));
+            return;
+        }
         scales.shows(
             &symptom.source,
             format!("NCCL_SOCKET_IFNAME is {interface}, and no interface of this name has an address where the job runs"),

@@ -27,7 +27,7 @@ use crate::{
 pub(crate) const KMSG: &str = "/dev/kmsg";
 
 /// Words that mark a line that is kept although it is not an event.
-const TOPICS: [&str; 27] = [
+const TOPICS: [&str; 28] = [
     "iommu",
     "DMAR",
     "AMD-Vi",
@@ -60,6 +60,8 @@ const TOPICS: [&str; 27] = [
     "Direct firmware load",
     // The ARP or IPv6 neighbour table is full.
     "table overflow",
+    // The driver of a board that takes its adapters off the bus, and puts them there again.
+    "hotplug",
 ];
 
 /// The line of a saved log with its message replaced. What the reader needs to find the message stays: time, severity, and how

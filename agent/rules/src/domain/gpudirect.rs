@@ -197,8 +197,8 @@ pub static PEER_MEMORY_INSTALL_ORDER: Rule = Rule {
     domain: Domain::GpuDirect,
     policy: Policy::of(NO_PATH),
     title: "nvidia_peermem does not load: the GPU driver was built for another RDMA stack",
-    explanation: "The kernel refused nvidia_peermem because the symbol ib_register_peer_memory_client is missing or \
-        has another version. The GPU driver was installed before MLNX_OFED or DOCA (modprobe then reports 'Invalid \
+    explanation: "The kernel refused nvidia_peermem because the symbol ib_register_peer_memory_client is missing (err -2: the RDMA modules of \
+        the kernel do not have it, only those of MLNX_OFED and DOCA-OFED) or has another version (err -22). The GPU driver was installed before MLNX_OFED or DOCA (modprobe then reports 'Invalid \
         argument'), or the RDMA stack was replaced later. Without the module, DMA-BUF is the only path to GPU \
         memory.",
     remedy: Remedy {
@@ -243,7 +243,22 @@ fn peer_memory_install_order(node: &Node, _: &Expectations) -> Vec<Draft> {
         Some(false) => "no mlx_compat: the RDMA stack is that of the kernel, which has no such symbol",
         None => "could not be read",
     };
-    let (message, remedy) = if line.contains("nv_peer_mem") {
+    let is_own = line.contains("nv_peer_mem");
+    let (message, remedy) = if is_symbol_absent(line) && node.modules.is_ofed() != Some(true) {
+        let message = if is_own {
+            "the kernel refused to load nv_peer_mem: its RDMA modules have no symbol for peer memory"
+        } else {
+            "the kernel refused to load nvidia_peermem: its RDMA modules have no symbol for peer memory"
+        };
+        (
+            message,
+            if is_own {
+                OWN_WITHOUT_SYMBOL
+            } else {
+                WITHOUT_SYMBOL
+            },
+        )
+    } else if is_own {
         (
             "the kernel refused to load nv_peer_mem: it was built for another RDMA stack",
             OWN_PACKAGE,
@@ -261,6 +276,21 @@ fn peer_memory_install_order(node: &Node, _: &Expectations) -> Vec<Draft> {
             .evidence("/proc/modules", stack),
     ]
 }
+
+/// Whether the kernel says that a symbol is not there at all, and not that it has another version: `(err 0)`, since Linux 4.20 `(err -2)`. A module that
+/// is built again for the same modules is refused again.
+pub fn is_symbol_absent(line: &str) -> bool {
+    line.contains("nknown symbol") && ["(err 0)", "(err -2)"].iter().any(|number| line.contains(number))
+}
+
+/// What to do about `nv_peer_mem` where the RDMA modules offer no peer memory.
+const OWN_WITHOUT_SYMBOL: Remedy = Remedy {
+    any: "Install MLNX_OFED or DOCA-OFED for this kernel and load its modules, then build nv_peer_mem: the RDMA modules that are loaded have no \
+        ib_register_peer_memory_client, so building nv_peer_mem again does not help. If MLNX_OFED is installed, its modules are not the ones that run: modinfo -n \
+        ib_core shows which are. Or use a GPU driver with open modules on Linux 5.12 or later, which offers DMA-BUF and needs no module.",
+    host: "modinfo -n ib_core; grep ib_register_peer_memory_client /proc/kallsyms; ofed_info -s; /etc/init.d/openibd restart",
+    ..Remedy::all("")
+};
 
 /// What to do about `nv_peer_mem`, which is built by a separate package and not with the GPU driver.
 const OWN_PACKAGE: Remedy = Remedy {

@@ -12,14 +12,14 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Subject, Writer, domain::modules,
-    draft::Draft,
+    draft::Draft, policy::Exception,
 };
 
 /// `device-lost`.
 pub static DEVICE_LOST: Rule = Rule {
     id: "device-lost",
     domain: Domain::Modules,
-    policy: Policy::of(Severities::CRITICAL),
+    policy: Policy::of(Severities::CRITICAL).except(&[&BY_BOARD]),
     title: "An RDMA device or GPU is gone from the PCIe bus",
     explanation: "A function that left the bus still has its directory in sysfs, but every read of its registers returns ones: \
         the link width is 63. Programs that use it hang or fail. In addition, the agent remembers the physical RDMA devices of this boot and of earlier ones. A device is gone together \
@@ -41,11 +41,17 @@ pub static DEVICE_LOST: Rule = Rule {
     judge: device_lost,
 };
 
+static BY_BOARD: Exception = Exception {
+    condition: "if the hot-plug driver of the board (DGX Spark) took the adapters off the bus, because it sees no cable",
+    severities: Severities::INFO,
+};
+
 /// How long a device that is gone is reported, in seconds.
 const WEEK: u64 = 7 * 86_400;
 
 fn device_lost(node: &Node, _: &Expectations) -> Vec<Draft> {
     let mut findings = unreachable(node);
+    findings.extend(removed_by_board(node));
     findings.extend(gone(node));
     findings.extend(detached(node).into_iter().map(|(function, seen, boot)| {
         let message = format!(
@@ -65,6 +71,54 @@ fn device_lost(node: &Node, _: &Expectations) -> Vec<Draft> {
             .evidence("history, last seen", date(seen.last))
     }));
     findings
+}
+
+/// The message of the driver of a board that took the adapters off the bus, if none says that it put them there again.
+fn removal(node: &Node) -> Option<&str> {
+    let of_driver = |line: &&String| line.contains("-hotplug ") && line.contains(": Cable ");
+    let last = node.kernel_lines().iter().rev().find(of_driver)?;
+    last.ends_with("Cable removal").then_some(last)
+}
+
+/// Adapters that the driver of the board took off the bus.
+fn removed_by_board(node: &Node) -> Option<Draft> {
+    let line = removal(node)?;
+    let is_gone = node.pci.functions.known().is_some() && node.nics().next().is_none();
+    let message = "the hot-plug driver of the board took the adapters off the PCIe bus: it sees no cable";
+    is_gone.then(|| {
+        Draft::new(&DEVICE_LOST, Subject::node(), message)
+            .exception(Some(&BY_BOARD))
+            .remedy(UNCABLED)
+            .case(FindingCase::AdapterLost)
+            .evidence("/dev/kmsg", line)
+    })
+}
+
+/// What to do about adapters that their board took off the bus. A rescan by hand can hang the machine.
+const UNCABLED: Remedy = Remedy {
+    any: "Plug the cable in at both ends and restart the machine; the adapter is not faulty. Do not rescan the bus by hand, which can hang the machine. If the cable was plugged in when the \
+        adapters were removed, delete /etc/nvidia/cx7-hotplug-enabled and restart.",
+    host: "journalctl -k -b | grep -i -e hotplug -e mlx5",
+    ..Remedy::all("")
+};
+
+/// What to do about an adapter whose slot reports that its card or its link is gone.
+const OF_SLOT: Remedy = Remedy {
+    any: "The slot of the adapter reported that the card or its link is gone. If the card was removed or switched off on purpose, nothing is wrong. Otherwise drain the node, switch it \
+        off, reseat the card, its riser and its cables, and start the node again; if it happens again, replace the part. A rescan of the bus brings back no card that the slot does not see.",
+    host: "lspci; journalctl -k -b BOOT | grep -e pciehp -e ADDRESS; grep . /sys/bus/pci/slots/*/power",
+    ..Remedy::all("")
+};
+
+/// The last message of the kernel about a slot that lost its card or its link.
+fn lost_slot(node: &Node) -> Option<&str> {
+    const LOST: [&str; 3] = ["link down", "card not present", "power fault"];
+    let is_loss = |line: &&String| {
+        let lower = line.to_ascii_lowercase();
+        lower.contains("pciehp: slot") && LOST.iter().any(|words| lower.contains(words))
+    };
+    let mut lines = node.kernel_lines().iter().rev();
+    lines.find(is_loss).map(String::as_str)
 }
 
 /// Devices that the agent saw before and that have no PCI function any more.
@@ -108,7 +162,16 @@ fn gone(node: &Node) -> Vec<Draft> {
             place(identity, seen, boot),
             date(seen.last)
         );
-        Draft::new(&DEVICE_LOST, Subject::device(&seen.name), message)
+        let finding = Draft::new(&DEVICE_LOST, Subject::device(&seen.name), message);
+        let finding = match (removal(node), lost_slot(node)) {
+            (Some(line), _) => finding
+                .exception(Some(&BY_BOARD))
+                .remedy(UNCABLED)
+                .evidence("/dev/kmsg", line),
+            (None, Some(line)) => finding.remedy(OF_SLOT).evidence("/dev/kmsg", line),
+            (None, None) => finding,
+        };
+        finding
             .fill("ADDRESS", identity)
             .fill("BOOT", journal)
             .case(FindingCase::AdapterLost)

@@ -335,12 +335,19 @@ fn lower_than_possible(
 }
 
 fn netdev_mtu_low(port: &Port<'_>, mtu: u32, group: &[(Port<'_>, u32)]) -> Option<Draft> {
-    let most = below_most(group, mtu)?;
     let netdev = &port.netdev.known()?.name;
+    let (exception, why) = match below_most(group, mtu) {
+        Some(most) => (None, format!("; most network devices of its kind have {most}")),
+        None => {
+            let is_fast = port.rate.known()?.bits_per_second >= 100_000_000_000;
+            let is_usual = is_fast && mtu <= 1500;
+            (is_usual.then_some(&USUAL_NETDEV_MTU), is_usual.then(String::new)?)
+        }
+    };
     let subject = Subject::of_port(port);
-    let message = format!(
-        "{netdev} of {subject} has an MTU of {mtu} bytes; most network devices of its kind have {most}"
-    );
-    let finding = Draft::new(&MTU_LOW, subject, message).remedy(OF_NETDEV);
+    let message = format!("{netdev} of {subject} has an MTU of {mtu} bytes{why}");
+    let finding = Draft::new(&MTU_LOW, subject, message)
+        .exception(exception)
+        .remedy(OF_NETDEV);
     Some(finding.evidence(format!("/sys/class/net/{netdev}/mtu"), mtu))
 }

@@ -264,11 +264,17 @@ fn counter(port: &Port<'_>, name: &str) -> Option<u64> {
     all.find(|counter| &*counter.name == name)?.value.known().copied()
 }
 
+/// Of a port without an earlier reading.
+static WITHOUT_EQUALS: Exception = Exception {
+    condition: "if a RoCE port without an earlier reading and without equal ports counted 1000 lost packets or more since its driver started",
+    severities: Severities::INFO,
+};
+
 /// `counter-errors`.
 pub static COUNTER_ERRORS: Rule = Rule {
     id: "counter-errors",
     domain: Domain::Link,
-    policy: Policy::of(Severities::WARNING),
+    policy: Policy::of(Severities::WARNING).except(&[&WITHOUT_EQUALS]),
     title: "Error counters of a port are rising",
     explanation: "Since an earlier reading, counters rose faster than on a healthy link: symbol_error and \
         link_error_recovery (signal quality: cable, transceiver), port_rcv_errors (packets that arrived damaged), \

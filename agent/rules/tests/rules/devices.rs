@@ -461,6 +461,21 @@ fn a_refused_peer_memory_module_names_the_install_order_and_nothing_else() {
             "one fault, one finding"
         );
     }
+    // The modules of the kernel do not have the symbol at all.
+    let of_kernel = |line: &str| {
+        let node = node("h100-connectx7", |tree| {
+            tree.write("proc/modules", "nvidia 1 0 - Live 0x0\nmlx5_ib 1 0 - Live 0x0\n")
+                .unwrap();
+            tree.write("dev/kmsg", format!("4,1,1,-;{line}\n")).unwrap();
+        });
+        findings(&node, &auto(), "peer-memory-install-order")[0]
+            .remedy
+            .clone()
+    };
+    let absent = "nv_peer_mem: Unknown symbol ib_register_peer_memory_client (err 0)";
+    assert!(of_kernel(absent).starts_with("Install MLNX_OFED or DOCA-OFED"));
+    assert!(of_kernel(&absent.replace("err 0", "err -2")).starts_with("Install MLNX_OFED"));
+    assert!(of_kernel(&absent.replace("err 0", "err -22")).starts_with("Build nv_peer_mem again"));
     let other = refused("nvidia: module license 'NVIDIA' taints kernel.");
     assert_eq!(of(&other, &auto(), "peer-memory-install-order"), [""; 0]);
     assert_eq!(of(&other, &auto(), "peer-memory-missing"), ["node warning"]);

@@ -191,6 +191,12 @@ fn a_low_path_mtu_is_judged_by_expectation_by_others_and_by_the_network_device()
 fn without_libibverbs_the_mtu_of_the_network_device_is_compared() {
     let low = node("h100-connectx7", |tree| set(tree, "/net/ens5f0np0/mtu", "1500"));
     assert_eq!(of(&low, &auto(), "mtu-low"), ["mlx5_4:1 warning"]);
+    // All have the usual one, and their rate suggests another.
+    let usual = node("irdma-e810", |_| {});
+    assert_eq!(
+        of(&usual, &auto(), "mtu-low"),
+        ["rocep152s0f0:1 info", "rocep152s0f1:1 info"]
+    );
 }
 
 #[test]

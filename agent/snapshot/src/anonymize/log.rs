@@ -22,7 +22,7 @@ const MAX_CODE: usize = 8;
 
 /// Beginnings of the names of drivers, RDMA devices and their objects, which may contain digits.
 const STEMS: &str = "\
-    amdgpu be2net bnxt bnxt_en bnxt_re cxgb cxgb4 dmar efa erdma hfi hfi1 hns hns3 i40e i40iw ib ice idpf ionic irdma \
+    amdgpu be2net bnxt bnxt_en bnxt_re cx7 cxgb cxgb4 dmar efa erdma hfi hfi1 hns hns3 i40e i40iw ib ice idpf ionic irdma \
     ivhd mana mlx4 mlx5 mlx5e nvidia p2p pcie qed qib rxe siw smmu smmuv3 usnic v1 v2 x1 x2 x4 x8 x16 x32 rev3 msi msix";
 
 /// Parts of identifiers and words of messages, in lower case.
@@ -39,7 +39,7 @@ const WORDS: &str = "\
     empty en enable enabled encryption end engine enter entry eq error errors ethernet ev event events exceed exceeded \
     exception exit expected exposed ext extended external fabric fail failed failing failure fallen fast fatal fault \
     features fence field fill filter final find firmware flags flow flr flush for forced found free freed from full \
-    function functions fw gb gbps general generation get gid global gpu group guard guid guest gt had handle handling hang hangs \
+    function functions fw gb gbps general generation get gid global gpu group guard guid guest gt had handle handling hang hangs hotplug \
     hard hardware has have hca header heal health healthy heartbeat hidden high host hot hw hwrm id identity if ignored ignoring \
     illegal implemented in inactive incompatible index indication info init initialise initialised initialization initialize initialized \
     initializing insert inserted insufficient intel interface internal interrupt interrupts intr invalid invalidation iommu irq is \
@@ -50,7 +50,7 @@ const WORDS: &str = "\
     network new nic no non none nonfatal not notice notify npd nr null number numa nv nvidia nvlink nvswitch object observed of off offset \
     ok on only op opcode open operation optical or order other out outbound over overflow overheat own owner \
     packet page parameter parameters parent parity part pasid pass passthrough path pause pci pcieport pciehp pd peer \
-    peermem pending per perf permanent permission pf phase phys physical pin pinned platform plugged poison poisoned poll policy \
+    peermem pending per perf permanent permission pf phase phys physical pin pinned platform plugged plugin poison poisoned poll policy \
     pool port ports post power present prevent previous prio probe probed problem process processing progress protection protocol \
     pte ptr qp query queue queued queues quirk quota range rate raw rd rdma reached read reading ready reason receive received \
     receiver recoverable recover recovered recovery redetect reduced refused reg region register registered registers registration \

@@ -23,6 +23,12 @@ pub(super) const ROWS: &[Row] = &[
     // Open MPI's transport over TCP reached another process than the one that it looked for.
     (&["unexpected process identifier", "btl_tcp"], K::TcpError),
     (&["failed to tcp connect to a peer mpi"], K::TcpError),
+    // One process reads the memory of another one on the node, which the kernel refuses: Open MPI's vader and sm, UCX's cma.
+    (&["read -1, expected ", "errno = "], K::SharedMemory),
+    (&["cma support is not available"], K::SharedMemory),
+    (&["process_vm_readv", "returned -1"], K::SharedMemory),
+    (&["process_vm_writev", "returned -1"], K::SharedMemory),
+    (&["ucp_ep_create(", "shared memory error"], K::SharedMemory),
     // The launcher of MPICH and Intel MPI.
     (&["hydu_sock_connect"], K::TcpError),
     (&["btl_tcp_endpoint", "connect() to", "failed"], K::TcpError),

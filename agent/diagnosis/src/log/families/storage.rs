@@ -16,6 +16,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["kiblnd", "is not privileged"], K::PeerDiffers),
     (&["kiblnd", "number of frags"], K::PeerDiffers),
     (&["kiblnd", "too many fragments"], K::PeerDiffers),
+    // The daemons of GPFS lost their connection over TCP.
+    (&["close connection to ", ". attempting reconnect"], K::TcpError),
+    (&["lost membership in cluster"], K::TcpError),
     (&["fatal device error for ni"], K::DeviceFatal),
     (&["received notification of device removal"], K::DeviceGone),
     (&["detected device removal"], K::DeviceGone),

@@ -33,6 +33,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["bias current low alarm", ": on"], K::ModuleFault),
     (&["bias current high alarm", ": on"], K::ModuleFault),
     (&["module temperature high alarm", ": on"], K::ModuleFault),
+    // mlxlink's advice.
+    (&["recommendation", ": cable is unplugged"], K::PortNotActive),
     // UFM's log of events.
     (&["link went down: ("], K::PortError),
     (&["counter rate threshold exceeded"], K::LinkDegraded),

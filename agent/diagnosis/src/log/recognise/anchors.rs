@@ -7,8 +7,8 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use super::nearby;
 use crate::log::{
     attach, cluster, codes, compile, components, connection, ended, fabric, families, grade::failures,
-    grammar, loader, marks, memory, nvme, operator, packages, passthrough, pods, ranks, registration,
-    settings, status, success, trace, waiting, wrapped,
+    grammar, loader, marks, memory, nvme, operator, packages, passthrough, pods, provider, ranks,
+    registration, removal, settings, status, success, trace, waiting, wrapped,
 };
 
 /// Other words of lines that matter, in lower case.
@@ -116,6 +116,8 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         nearby::ANCHORS,
         waiting::ANCHORS,
         registration::ANCHORS,
+        removal::ANCHORS,
+        provider::ANCHORS,
         ranks::ANCHORS,
         &cluster::REQUESTS,
         &[ended::LABEL, wrapped::COUNTED, status::LABEL_OF_NAMES],

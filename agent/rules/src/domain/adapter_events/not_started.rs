@@ -84,6 +84,11 @@ fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
                 .reason(line);
             return Some(finding.remedy(FOREIGN_CORE));
         }
+        if let Some(line) = without_interrupts(node, fault) {
+            let what = "the driver could not start the device, because it got no interrupts from the host";
+            let finding = finding.case(FindingCase::Refused).message(said(fault, what));
+            return Some(finding.remedy(NO_INTERRUPTS).evidence("/dev/kmsg", line));
+        }
         if let Some(line) = refused(node, fault) {
             let finding = finding.case(FindingCase::Refused).remedy(VERSIONS);
             return Some(if line == fault.event.message {
@@ -141,6 +146,28 @@ fn without_core(node: &Node, fault: &DeviceEvent<'_>, finding: Draft) -> Option<
         finding.case(FindingCase::Refused).remedy(VERSIONS)
     })
 }
+
+/// The message of the driver that it got no interrupts: the first line of the chain says why it gave up, the last only that it did.
+fn without_interrupts<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Option<&'a str> {
+    let address = address_of(fault)?;
+    let says = |line: &&String| {
+        let lower = line.to_ascii_lowercase();
+        let is_of_interrupts = ["irq", "msi-x", "msix"].iter().any(|word| lower.contains(word));
+        let is_refused = ["fail", "unable", "can't", "could not"]
+            .iter()
+            .any(|word| lower.contains(word));
+        lower.contains(address) && is_of_interrupts && is_refused && !lower.contains("sr-iov")
+    };
+    node.kernel_lines().iter().find(says).map(String::as_str)
+}
+
+/// What to do about an adapter whose driver got no interrupts.
+const NO_INTERRUPTS: Remedy = Remedy {
+    any: "The adapter is not faulty: the kernel or the hypervisor gave its driver no interrupts (MSI-X vectors). Read what was logged about MSI before it, check that MSI is on (no \
+        pci=nomsi on the kernel command line) and how many vectors the function has. If it worked before an update, start the earlier kernel, and report the change.",
+    host: "journalctl -k -b | grep -i -e msi -e irq; cat /proc/cmdline; lspci -vv -s ADDRESS | grep MSI-X",
+    ..Remedy::all("")
+};
 
 /// Whether the driver gave up because it got no memory (ENOMEM), and the adapter answered all of its commands.
 fn is_without_memory(node: &Node, fault: &DeviceEvent<'_>) -> bool {

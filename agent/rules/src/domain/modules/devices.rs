@@ -27,8 +27,9 @@ pub static HCAS_MISSING: Rule = Rule {
         has no driver, but adapters of the same kind have RDMA devices. Or one PCIe switch with GPUs has no adapter, and all others have one.",
     remedy: Remedy {
         any: "Compare the adapters that lspci shows with those that were installed. Read the kernel log (AER, 'Device \
-            unreachable', 'health compromised') and rescan the bus. If the adapter does not appear, power-cycle the node.",
-        host: "lspci -nn | grep -e 02[08]0 -e 0207; echo 1 > /sys/bus/pci/rescan",
+            unreachable', 'health compromised', 'pciehp', 'hotplug'). If its slot or the board removed the adapter, plug card and cable in and restart the \
+            node. Otherwise rescan the bus; if the adapter does not appear, power-cycle the node.",
+        host: "lspci -nn | grep -e 02[08]0 -e 0207; journalctl -k -b | grep -i -e pciehp -e hotplug; echo 1 > /sys/bus/pci/rescan",
         ..Remedy::all("")
     },
     false_alarms: "Virtual functions, software devices, devices that the configuration excludes and functions that are bound \

@@ -6,7 +6,7 @@ use rdma_health_node::{Node, Port, words::duration};
 
 use crate::{FindingCase, Remedy, Subject, draft::Draft, expectations::Thresholds};
 
-use super::{COUNTER_ERRORS, HOUR, counter, far_above};
+use super::{COUNTER_ERRORS, HOUR, WITHOUT_EQUALS, counter, far_above};
 
 /// Counters of packets that were lost on the way or damaged, and of bad signals, with the least that is reported. One failed job counts
 /// fewer lost packets. The InfiniBand Architecture Specification (16.1.3.5) gives 16 bits to `symbol_error` and `port_rcv_errors` and 8 bits
@@ -69,10 +69,11 @@ pub(super) fn findings(node: &Node, thresholds: &Thresholds) -> Vec<Draft> {
         let is_compared = peers
             .iter()
             .any(|peers| peers.ports.len() >= COMPARED && peers.ports.iter().any(|member| member.is(&port)));
-        if !is_compared
-            && !findings.contains_key(&subject)
-            && let Some(finding) = above_limit(node, &port, thresholds)
-        {
+        if is_compared || findings.contains_key(&subject) {
+            continue;
+        }
+        let found = above_limit(node, &port, thresholds).or_else(|| lost_alone(&port));
+        if let Some(finding) = found {
             findings.insert(subject, finding);
         }
     }
@@ -112,6 +113,36 @@ fn above_limit(node: &Node, port: &Port<'_>, thresholds: &Thresholds) -> Option<
     Some(others.into_iter().fold(finding, |finding, (name, value)| {
         finding.evidence(port.file(&format!("counters/{name}")), value)
     }))
+}
+
+/// A RoCE port that lost packets, without an equal port to compare it with. The counters do not say when.
+fn lost_alone(port: &Port<'_>) -> Option<Draft> {
+    const LEAST: u64 = 1000;
+    const LOST: [&str; 3] = ["packet_seq_err", "out_of_sequence", "local_ack_timeout_err"];
+    if !port.is_ethernet() || port.is_lent() || port.hca.is_software() || port.hca.is_virtual() {
+        return None;
+    }
+    let lost: Vec<_> = LOST
+        .into_iter()
+        .filter_map(|name| Some((name, counter(port, name).filter(|value| *value >= LEAST)?)))
+        .collect();
+    let words: Vec<_> = lost
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    let subject = Subject::of_port(port);
+    let message = format!(
+        "{subject} lost packets since its driver started: {}",
+        words.join(", ")
+    );
+    let finding = Draft::new(&COUNTER_ERRORS, subject, message)
+        .case(FindingCase::LinkErrors)
+        .exception(Some(&WITHOUT_EQUALS))
+        .remedy(LOSS);
+    let finding = lost.iter().fold(finding, |finding, (name, value)| {
+        finding.evidence(port.file(&format!("hw_counters/{name}")), value)
+    });
+    (!lost.is_empty()).then_some(finding)
 }
 
 /// Ports that counted far more lost packets than each of their equals.
