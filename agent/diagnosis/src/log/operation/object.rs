@@ -184,9 +184,10 @@ fn meaning(verb: Verb, object: Object) -> Option<Operation> {
         (Verb::Create | Verb::Open, Object::Queue | Object::QueuePair) | (Verb::Create, Object::Endpoint) => {
             Operation::Create
         }
-        (Verb::Connect, Object::QueuePair | Object::Endpoint) => Operation::Connect,
         (Verb::Query, Object::Device | Object::Port) => Operation::Query,
-        (Verb::Modify, Object::QueuePair) | (Verb::Create, Object::AddressHandle) => Operation::Connect,
+        (Verb::Modify, Object::QueuePair)
+        | (Verb::Connect, Object::QueuePair | Object::Endpoint)
+        | (Verb::Create, Object::AddressHandle) => Operation::Connect,
         (Verb::Register, Object::Memory | Object::Region) | (Verb::Create, Object::Region) => {
             Operation::Register
         }
