@@ -48,6 +48,7 @@ const ASYNC_EVENTS: &[(&str, Event)] = &[
     ("qp req err", Event::Symptom(SymptomKind::QueueError)),
     ("qp access err", Event::Symptom(SymptomKind::QueueAccess)),
     ("srq err", Event::Symptom(SymptomKind::QueueError)),
+    ("srq catastrophic", Event::Symptom(SymptomKind::QueueError)),
     (
         "local work queue catastrophic",
         Event::Symptom(SymptomKind::QueueFatal),

@@ -335,12 +335,17 @@ pub(super) fn umad(lower: &str) -> Option<(K, usize)> {
     const FAILS: [&str; 5] = ["fail", "can't", "cannot", "no such file", "denied"];
     let at = [
         "umad port",
+        "umad_open_port",
         "open mad port",
         "/dev/infiniband/umad",
         "/dev/infiniband/issm",
     ]
     .iter()
     .find_map(|name| lower.find(name))?;
+    // What a program no longer needs.
+    if lower[..at].contains("clos") {
+        return None;
+    }
     let kind = if lower.contains("no such file") {
         K::ModuleMissing
     } else if lower.contains("permission denied") || lower.contains("not permitted") {

@@ -81,10 +81,7 @@ const NCCL: &[Row] = &[
     (&["gin is unavailable"], K::GpuDoorbellFailed),
     (&["_gin_init", "failed"], K::GpuDoorbellFailed),
     (&["gin", "failed to initialize gdrcopy"], K::GpuDoorbellFailed),
-    (
-        &["bootstrap", "no usable listening interface"],
-        K::NoSocketInterface,
-    ),
+    (&["no usable listening interface"], K::NoSocketInterface),
     (&["gpu direct rdma disabled", "distance "], K::GdrTooFar),
     (&["gpu direct rdma disabled"], K::GdrDisabled),
     (&["using network socket"], K::SocketFallback),

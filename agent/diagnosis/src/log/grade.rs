@@ -17,7 +17,7 @@ use super::{
     phrases::Occurrence,
     status::{is_count_of_none, is_of_completion, is_of_netdev},
 };
-pub(super) use level::{Level, level};
+pub(super) use level::{Level, is_klog_error, level};
 use quoted::is_quoted;
 pub(super) use quoted::{has_conversion, is_question};
 pub(super) use words::failures;
@@ -58,7 +58,9 @@ impl Grade {
             .or_else(|| code::minus_one(lower))
             .or_else(|| code::symbol(line))
             .or_else(|| code::returned(lower))
-            .or_else(|| provider::refusal(lower));
+            .or_else(|| code::status_of_call(lower))
+            .or_else(|| provider::refusal(lower))
+            .or_else(|| warned(lower).filter(|_| level == Some(Level::Warning)));
         let harmless = is_harmless(lower);
         Self {
             about_rdma: is_about_rdma(lower),
@@ -74,6 +76,13 @@ impl Grade {
         let fails = self.failing || self.level == Some(Level::Error);
         fails && !self.quoted && !self.harmless && self.level != Some(Level::Info)
     }
+}
+
+/// Where a warning says what is wrong in words that are a failure only there.
+fn warned(lower: &str) -> Option<usize> {
+    let mut found = LISTS.warned.find(lower);
+    let one = found.find(|found| found.begins(lower) && found.ends(lower))?;
+    Some(one.start)
 }
 
 /// Whether the line is known to have no consequence.

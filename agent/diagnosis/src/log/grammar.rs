@@ -9,6 +9,8 @@ mod maximum;
 mod opcode;
 mod sockets;
 mod unregistered;
+mod values;
+mod versions;
 
 pub(crate) use self::sockets::is_of_socket;
 use self::{
@@ -20,6 +22,7 @@ pub(super) use self::{
     devices::{no_transport, unknown_name},
     gpu_path::ANCHORS as OF_GPU_PATH,
     sockets::ANCHORS as OF_SOCKETS,
+    values::ANCHORS as OF_VALUES,
 };
 use super::{
     connection,
@@ -94,7 +97,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 34] = [
+    let readers: [Reader; 39] = [
         no_device,
         no_directory,
         asserted,
@@ -126,6 +129,11 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         unregistered_by_ucx,
         fatal_event,
         maximum::exceeded,
+        values::refused,
+        values::differs,
+        values::link_layer,
+        values::port,
+        versions::differ,
         removed,
         connection::last_attempt,
         connection::of_psm,

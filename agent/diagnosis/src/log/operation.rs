@@ -333,6 +333,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("umad port", Open),
         ("query_port", Query),
         ("query port", Query),
+        ("port_query", Query),
         ("query_device", Query),
         ("query device", Query),
         ("device attributes", Query),
@@ -355,6 +356,9 @@ const PHRASES: &[(&str, Operation)] = {
     ]
 };
 
+/// What a program says of an operation that it has not tried yet.
+const MAY_FAIL: [&str; 3] = [" may fail", " might fail", " could fail"];
+
 static OPERATIONS: LazyLock<Phrases> =
     LazyLock::new(|| Phrases::new(PHRASES.iter().map(|(phrase, _)| *phrase)));
 
@@ -364,6 +368,11 @@ pub(super) fn operation(lower: &str) -> Option<(Operation, usize)> {
     if refusal(lower).is_some() {
         return None;
     }
+    // `… failed (22); GPU memory registration may fail` says what may come.
+    let lower = match lower.rsplit_once(';') {
+        Some((before, after)) if MAY_FAIL.iter().any(|words| after.contains(words)) => before,
+        _ => lower,
+    };
     let is_name = |found: &Occurrence| {
         // `hibv_` is not a call.
         let is_prefix = PHRASES

@@ -233,7 +233,24 @@ fn functions(lower: &str) -> Option<(K, usize)> {
         "set numvfs",
         "vf link is not ready",
     ];
+    // Files that the daemon keeps for itself.
+    const OTHERS: [&str; 7] = [
+        "udev rule",
+        "config to host",
+        "config from host",
+        "applied config",
+        "pf status",
+        "config file",
+        "parse ",
+    ];
     let at = STEPS.iter().find_map(|step| lower.find(step))?;
+    // A daemon begins its messages with the name of its function, which says nothing of what failed in it.
+    let of_function = lower[at..]
+        .split_once("(): ")
+        .map_or(&lower[at..], |(_, message)| message);
+    if OTHERS.iter().any(|word| of_function.contains(word)) {
+        return None;
+    }
     let is_refused = [
         "is larger than",
         "is not ready",

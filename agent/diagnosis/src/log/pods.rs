@@ -116,7 +116,9 @@ fn described(lower: &str) -> Option<(K, usize)> {
     let fails = ["can not", "cannot", "can't", "error"]
         .iter()
         .any(|word| lower.contains(word));
-    (fails && !lower.contains("gpu")).then_some((K::ResourceUnavailable, at))
+    // A file that could not be written is another reason.
+    let is_of_device = lower[at..].contains("device");
+    (fails && is_of_device && !lower.contains("gpu")).then_some((K::ResourceUnavailable, at))
 }
 
 /// A driver of dynamic resource allocation ends when it starts, or does not find the device of a claim: `app.go:153] driver failed to start: start

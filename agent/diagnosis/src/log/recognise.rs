@@ -37,6 +37,7 @@ use super::{
     errors::{self, errno},
     families,
     given_up::GivenUp,
+    grade::is_klog_error,
     interfaces::Interfaces,
     kernel::kernel,
     line::Lower,
@@ -321,7 +322,7 @@ impl Recogniser {
         }
         let anchors = ANCHORS.as_ref()?;
         let in_words = || wording::expanded(text).is_some_and(|text| anchors.is_match(text.as_bytes()));
-        if !(anchors.is_match(text.as_bytes()) || in_words()) {
+        if !(anchors.is_match(text.as_bytes()) || is_klog_error(text) || in_words()) {
             return None;
         }
         let line = Lower::of(text);

@@ -152,7 +152,7 @@ kinds! {
     NoLibrary: Failure, "no-library", "the job did not find libibverbs";
     NoProvider: Degraded, "no-provider", "libibverbs could not load the provider of a device";
     NoSocketInterface: Failure, "no-socket-interface", "the job found no network interface for its bootstrap connection";
-    SettingUnmatched: Failure, "setting-unmatched", "the job's settings name a device or transport that does not exist where it runs";
+    SettingUnmatched: Failure, "setting-unmatched", "a setting of the job names a device or transport that does not exist where it runs, or has a value that is not valid";
     AdmissionRefused: Failure, "admission-refused", "Kubernetes or OpenShift refused the pod, because its policy forbids what the pod requests";
     ResourceUnavailable: Failure, "resource-unavailable", "the RDMA resource that the pod requests is not available on a node";
     NetworkAttachFailed: Failure, "network-attach-failed", "the secondary network of a pod could not be attached";

@@ -52,7 +52,11 @@ pub(super) fn opensm(lower: &str) -> Option<(K, usize)> {
     ]) {
         // Traps of switches and adapters.
         K::LinkDegraded
-    } else if has(&["mcmr_", "mgid", "multicast group", "mgrp"]) && text.contains("err ") {
+    } else if has(&["mcmr_", "mgid", "multicast group", "mgrp"])
+        && text.contains("err ")
+        // An address that no partition has; its key is not what is refused.
+        && !(text.contains("mgid") && has(&["invalid", "reserved"]))
+    {
         K::JoinRefused
     } else if has(&[
         "unable to register class",

@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["listening on the", "rdma"], K::CmUnavailable),
     (&["rdmastack", "no "], K::NoDevice),
     // IP over InfiniBand and multicast.
-    (&["attach", "to multicast group"], K::JoinRefused),
+    (&["attach to multicast group"], K::JoinRefused),
     (&["attach qp to broadcast group"], K::JoinRefused),
 ];
 

@@ -71,7 +71,6 @@ pub(super) const ROWS: &[Row] = &[
     (&["ar=", "was requested for sl="], K::SettingUnmatched),
     // NCCL: settings that this adapter, or the other end, does not follow.
     (&["ooo rq is force enabled"], K::SettingUnmatched),
-    (&["nccl_ib_", "is out of range"], K::SettingUnmatched),
     (&["net/socket : no interface found"], K::NoSocketInterface),
     // A function that older releases of GDRCopy do not have.
     (&["gdr_pin_buffer_v2 not available"], K::BackendMissing),
@@ -208,6 +207,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["rdma ready ack rejected"], K::ConnectRefused),
     (&["peer did not provide efa address"], K::PeerDiffers),
     (&["libibverbs missing required symbol"], K::LibraryMismatch),
+    (&["missing required verbs symbol"], K::LibraryMismatch),
     (&["failed to export dma_buf"], K::DmaBufUnsupported),
     (&["cannot make connection for endpoint"], K::ConnectFailed),
     // The address of a request lies in no memory that was registered.

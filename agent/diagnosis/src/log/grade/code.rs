@@ -114,6 +114,14 @@ pub(super) fn returned(lower: &str) -> Option<usize> {
     (connects && errno.name().is_some()).then_some(at)
 }
 
+/// Where NVSHMEM prints what a call returned, if it is not 0: `ibgda.cpp:4417: non-zero status: 7 NVSHMEM_IBGDA_NUM_DCT must be …`.
+pub(super) fn status_of_call(lower: &str) -> Option<usize> {
+    const LABEL: &str = "non-zero status: ";
+    let at = lower.find(LABEL)?;
+    let value = lower[at + LABEL.len()..].trim_start_matches('-');
+    (number(value)? != 0).then_some(at)
+}
+
 /// Whether a call is to be tried again after this error.
 fn is_passing(errno: Errno) -> bool {
     matches!(errno, Errno::EAGAIN | Errno::EINTR)

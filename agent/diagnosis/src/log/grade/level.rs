@@ -51,6 +51,13 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
             // NCCL has no other level for what goes wrong.
             "WARN" if head[..place].ends_with("NCCL WARN ") => Some(Level::Error),
             "Fatal" if after == Some(':') => Some(Level::Error),
+            // The exception that ends a program of Python, or of C++ below it: `RuntimeError: …`.
+            word if after == Some(':')
+                && head[..place - token.len()].trim().is_empty()
+                && is_exception(word) =>
+            {
+                Some(Level::Error)
+            }
             // The console of Lustre names no level but in this word. Its other networks are not of RDMA.
             "LNetError" if after == Some(':') && head.contains("o2iblnd") => Some(Level::Error),
             // An event of Kubernetes has two types, and what fails is of this one.
@@ -124,6 +131,22 @@ fn passed_on(head: &str) -> &str {
             .map(|(_, message)| message)
     };
     message().unwrap_or(head)
+}
+
+/// Whether a word is the name of an exception of Python. The messages of Lustre begin with words of the same form.
+fn is_exception(word: &str) -> bool {
+    const OTHERS: [&str; 2] = ["LNetError", "LustreError"];
+    let is_name = word.len() > "Error".len() && word.starts_with(|c: char| c.is_ascii_uppercase());
+    is_name && word.ends_with("Error") && !OTHERS.contains(&word)
+}
+
+/// Whether a line begins with the level of an error in the form of klog and glog: `E0331 12:03:04.222625`, `F1127 …`.
+pub(in crate::log) fn is_klog_error(text: &str) -> bool {
+    let bytes = text.trim_start().as_bytes();
+    matches!(bytes.first(), Some(b'E' | b'F'))
+        && bytes.len() > 5
+        && bytes[1..5].iter().all(u8::is_ascii_digit)
+        && bytes[5] == b' '
 }
 
 /// Whether the rest of an event of Kubernetes, behind its type, has a reason that says that something failed: `FailedCreatePodSandBox   17s`,

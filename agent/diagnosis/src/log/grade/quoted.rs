@@ -144,14 +144,17 @@ fn is_instance(lower: &str) -> bool {
         .is_some_and(|(before, rest)| rest.contains('"') && ends(before, &[" than", " instead of"]));
     // Every second part is between backticks.
     let parts: Vec<&str> = lower.split('`').collect();
-    let mut outside = parts.iter().take(parts.len() - 1).step_by(2);
+    let outside = parts.iter().take(parts.len() - 1).step_by(2);
+    // A setting has one word: ``such as `allow_hybrid_mode=0` ``.
+    let is_message = |text: &&str| text.trim().contains(' ');
     // `to avoid the potential`.
     let avoids = |before: &str| {
         let mut words = before.split_whitespace().rev().take(3);
         words.any(|word| matches!(word, "avoid" | "avoids" | "prevent" | "prevents"))
     };
     let is_one = |before: &str| ends(before, &[" like", " such as", " e.g."]) || avoids(before);
-    is_compared || parts.len() > 2 && outside.any(|before| is_one(before))
+    let mut quotes = outside.zip(parts.iter().skip(1).step_by(2));
+    is_compared || parts.len() > 2 && quotes.any(|(before, text)| is_one(before) && is_message(text))
 }
 
 /// Whether a sentence says of a message in backquotes that it has no consequence: ``The `UCX ERROR` lines are a known issue``. A name has one

@@ -58,8 +58,10 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
         "provider",
         "providers",
     ];
-    const OF_RDMA: [&str; 15] = [
+    const OF_RDMA: [&str; 17] = [
         "libfabric",
+        "cxi",
+        "hfi",
         "ofi",
         "ib",
         "rdma",
@@ -75,7 +77,14 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
         "rnic",
         "rnics",
     ];
-    const THERE: [&str; 5] = ["found", "detected", "available", "present", "discovered"];
+    const THERE: [&str; 6] = [
+        "found",
+        "detected",
+        "available",
+        "present",
+        "discovered",
+        "matched",
+    ];
     /// The most words between `no` and what is counted.
     const BETWEEN: usize = 3;
     for found in places(lower, &["no ", "0 "]) {
@@ -129,7 +138,10 @@ fn has_source(lower: &str) -> bool {
         let is_file = [".c", ".cc", ".cpp", ".cu", ".h", ".hpp"]
             .iter()
             .any(|end| path.ends_with(end));
-        is_file && ["verbs", "rdma", "infiniband"].iter().any(|of| path.contains(of))
+        is_file
+            && ["verbs", "rdma", "infiniband", "libfabric"]
+                .iter()
+                .any(|of| path.contains(of))
     };
     lower.split_whitespace().any(is_one)
 }

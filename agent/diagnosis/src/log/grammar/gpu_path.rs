@@ -22,7 +22,7 @@ const MODULE: [&str; 6] = [
     "peer memory module",
 ];
 /// What is said of something that is not there and that a program needs.
-const NEEDED: [&str; 11] = [
+const NEEDED: [&str; 12] = [
     "required",
     "requires",
     "is needed",
@@ -34,6 +34,7 @@ const NEEDED: [&str; 11] = [
     "not enabled",
     "is missing",
     "no support",
+    "requested but not found",
 ];
 /// What is said of a module that is not there.
 const ABSENT: [&str; 7] = [

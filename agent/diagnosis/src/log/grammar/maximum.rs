@@ -43,7 +43,9 @@ pub(in crate::log) fn exceeded(lower: &str) -> Option<(K, usize)> {
     if !(names_maximum && counts) || OTHERS.iter().any(|word| lower.contains(word)) {
         return None;
     }
-    let asked = numbers(before).last()?;
+    // `Invalid qp size. Please select a value greater than 2` asks for more.
+    let sentence = before.rsplit(". ").next().unwrap_or(before);
+    let asked = numbers(sentence).last()?;
     let offered = numbers(after).next()?;
     (asked > offered).then_some((K::ResourceLimit, 0))
 }
@@ -81,6 +83,7 @@ mod tests {
             "requested 128 send wr, max_qp_wr > 1000",
             "the number of qps exceeds the maximum",
             "queue depth 4096 exceeds max 128, using 128",
+            "status: 7 invalid qp size specified. please select a value greater than or equal to 2.",
         ] {
             assert_eq!(exceeded(line), None, "{line}");
         }

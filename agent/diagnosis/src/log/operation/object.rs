@@ -37,13 +37,21 @@ pub(super) fn find(lower: &str) -> Option<(Operation, usize)> {
             .and_then(|(word, _)| Some((verb(word)?, *at)));
         let within = || Some((of_beginning(word)?, *at));
         let (verb, at) = before.or(after).or_else(within)?;
+        // GDRCopy maps memory of a GPU for the CPU, and registers none with an adapter.
+        if verb == Verb::Register && words[..place].iter().any(|(word, _)| word.starts_with("gdr")) {
+            return None;
+        }
         Some((meaning(verb, object)?, at))
     })
 }
 
-/// Whether a line in lower case is about an address handle that a program creates. The two letters alone are of much else.
+/// Whether a line in lower case is about an address handle, or a protection domain, that a program creates. The two letters alone are of much
+/// else.
 pub(in crate::log) fn creates_handle(lower: &str) -> bool {
-    lower.contains(" ah") && matches!(find(lower), Some((Operation::Connect, _)))
+    let is_one = |name: &str, operation: Operation| {
+        lower.contains(name) && find(lower).is_some_and(|(found, _)| found == operation)
+    };
+    is_one(" ah", Operation::Connect) || is_one(" pd", Operation::Create)
 }
 
 /// Whether the words behind an object make it a part of the name of another one, which comes last: `failed to create HCA copy CQ`, `failed to
@@ -173,8 +181,13 @@ fn of_beginning(word: &str) -> Option<Verb> {
 /// The operation of a verb on an object.
 fn meaning(verb: Verb, object: Object) -> Option<Operation> {
     Some(match (verb, object) {
-        (Verb::Create | Verb::Open, Object::Queue | Object::QueuePair) => Operation::Create,
-        (Verb::Modify, Object::QueuePair) | (Verb::Create, Object::AddressHandle) => Operation::Connect,
+        (Verb::Create | Verb::Open, Object::Queue | Object::QueuePair) | (Verb::Create, Object::Endpoint) => {
+            Operation::Create
+        }
+        (Verb::Query, Object::Device | Object::Port) => Operation::Query,
+        (Verb::Modify, Object::QueuePair)
+        | (Verb::Connect, Object::QueuePair | Object::Endpoint)
+        | (Verb::Create, Object::AddressHandle) => Operation::Connect,
         (Verb::Register, Object::Memory | Object::Region) | (Verb::Create, Object::Region) => {
             Operation::Register
         }
@@ -194,6 +207,7 @@ fn meaning(verb: Verb, object: Object) -> Option<Operation> {
             | Object::Device
             | Object::Address
             | Object::AddressHandle
+            | Object::Endpoint
             | Object::EventChannel,
         ) => Operation::Harmless,
         _ => return None,
@@ -272,6 +286,21 @@ mod tests {
             ("failed to poll completion queue: invalid argument", None),
             ("create: qp 12 is bad", None),
             ("memory leak", None),
+            ("gdr_pin_buffer_v2(addr 1a, size 7) failed: 22", None),
+            ("gdrcopy pin_buffer failed", None),
+            ("unable to get ib devices", Some(Operation::Query)),
+            ("couldn't read port attribute", Some(Operation::Query)),
+            (
+                "failed to connect endpoint in ucx transport",
+                Some(Operation::Connect),
+            ),
+            (
+                "could not create libfabric endpoint on rail 3",
+                Some(Operation::Create),
+            ),
+            ("unable to allocate eps.", Some(Operation::Create)),
+            ("failed to set pkey index", Some(Operation::Pkey)),
+            ("failed to connect to the server", None),
         ] {
             assert_eq!(find(line).map(|(operation, _)| operation), expected, "{line}");
         }

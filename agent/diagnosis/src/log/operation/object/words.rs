@@ -12,6 +12,7 @@ pub(super) enum Verb {
     Remove,
     /// Ask for one that is there.
     Query,
+    Connect,
 }
 
 /// What an operation acts on.
@@ -22,6 +23,10 @@ pub(super) enum Object {
     QueuePair,
     Memory,
     Device,
+    /// A port of a device.
+    Port,
+    /// What a library makes of a queue pair.
+    Endpoint,
     /// An address of `rdma_cm`.
     Address,
     /// Memory that is, or becomes, registered.
@@ -116,14 +121,18 @@ pub(super) const VERBS: &[(Verb, &[&str])] = &[
             "determine",
             "find",
             "finding",
+            "set",
+            "setting",
         ],
     ),
+    (Verb::Connect, &["connect", "connecting"]),
 ];
 
 /// The words of an object, in lower case. Longer ones come first.
 pub(super) const OBJECTS: &[(Object, &[&str])] = {
     use Object::{
-        Address, AddressHandle, Device, EventChannel, Gid, Memory, Pkey, Queue, QueuePair, Region, Request,
+        Address, AddressHandle, Device, Endpoint, EventChannel, Gid, Memory, Pkey, Port, Queue, QueuePair,
+        Region, Request,
     };
     &[
         (EventChannel, &["rdma", "event", "channel"]),
@@ -165,7 +174,17 @@ pub(super) const OBJECTS: &[(Object, &[&str])] = {
         (Device, &["ib", "device"]),
         (Device, &["infiniband", "device"]),
         (Device, &["verbs", "device"]),
+        (Device, &["rdma", "devices"]),
+        (Device, &["ib", "devices"]),
+        (Device, &["infiniband", "devices"]),
+        (Device, &["verbs", "devices"]),
         (Device, &["hca"]),
+        (Port, &["port", "attributes"]),
+        (Port, &["port", "attribute"]),
+        (Port, &["port", "attr"]),
+        (Endpoint, &["endpoint"]),
+        (Endpoint, &["endpoints"]),
+        (Endpoint, &["eps"]),
         (Address, &["rdma", "address"]),
         (Address, &["rdma", "addr"]),
         (Address, &["cm", "address"]),
@@ -207,6 +226,8 @@ pub(super) const BETWEEN: &[&str] = &[
     "rdma",
     "ib",
     "ibv",
+    "libfabric",
+    "ofi",
     "verbs",
     "infiniband",
     "roce",
@@ -225,6 +246,8 @@ pub(super) const BETWEEN: &[&str] = &[
     "gpu",
     "device",
     "cuda",
+    "rocr",
+    "hmem",
     "dma",
     "user",
     "send",
@@ -272,4 +295,5 @@ pub(super) const BETWEEN: &[&str] = &[
     "v2",
     "index",
     "default",
+    "context",
 ];
