@@ -110,7 +110,7 @@ fn a_sosreport_is_judged_by_what_it_holds() {
 fn a_message_without_a_severity_is_judged_by_its_text() {
     let folder = tempfile::tempdir().unwrap();
     sosreport(folder.path());
-    let fault = "mlx5_core 0000:13:00.0: poll_health:825:(pid 0): Fatal error 3 detected";
+    let fault = "mlx5_core 0000:13:00.0: Fatal error 3 detected";
     let log = format!("{DMESG}[   10.000000] {fault}\n");
     write(folder.path(), "sos_commands/kernel/dmesg", &log);
     let node = read(foreign::open(folder.path()).unwrap().unwrap().root);
