@@ -18,7 +18,8 @@ pub struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// Parses `priority,sequence,microseconds,flags;text`, followed by lines of `key=value` pairs
-    /// (`Documentation/ABI/testing/dev-kmsg`). A line without that prefix, from `dmesg`, is its own text, possibly after a time.
+    /// (`Documentation/ABI/testing/dev-kmsg`). A line without that prefix, from `dmesg` or the journal, is its own text, possibly after a
+    /// priority and a time.
     ///
     /// `None` for a record that a process wrote: the kernel gives these a facility other than 0.
     pub fn parse(record: &'a str) -> Option<Self> {
@@ -32,8 +33,10 @@ impl<'a> Record<'a> {
             });
         }
         let text = speaker::without_time(first);
-        Some(Self {
-            level: None,
+        let (priority, _) = speaker::without_priority(first);
+        let is_of_kernel = priority.is_none_or(|priority| priority >> 3 == 0);
+        is_of_kernel.then(|| Self {
+            level: priority.and_then(|priority| u8::try_from(priority & 7).ok()),
             time: dmesg_time(before(first, text)),
             text: bounded(text),
         })
@@ -118,7 +121,7 @@ pub fn lines_of(record: &str) -> Vec<String> {
 pub enum Form {
     /// As in `/dev/kmsg`.
     Record,
-    /// With a time, as `dmesg` writes them.
+    /// With a time, as `dmesg` and the journal write them, or a priority.
     Stamped,
     /// Without either.
     Plain,
@@ -138,7 +141,7 @@ impl Form {
         if Header::split(line).is_some() {
             Self::Record
         } else if !line.starts_with(char::is_whitespace)
-            && before(line, speaker::without_time(line)).contains('[')
+            && !matches!(before(line, speaker::without_time(line)), "" | "kernel: ")
         {
             Self::Stamped
         } else {
@@ -197,8 +200,10 @@ pub fn split(line: &str) -> (String, &str) {
         return (header.to_string(), text);
     }
     let text = speaker::without_time(line);
+    let priority = speaker::without_priority(line).0;
+    let priority = priority.map_or_else(String::new, |priority| format!("<{priority}>"));
     let time = time_of(before(line, text)).map(|time| format!("[{time}] "));
-    (time.unwrap_or_default(), text)
+    (priority + &time.unwrap_or_default(), text)
 }
 
 #[cfg(test)]
@@ -231,6 +236,14 @@ mod tests {
     }
 
     #[test]
+    fn a_priority_shows_severity_and_writer() {
+        let level = |line: &str| Record::parse(line).map(|record| record.level);
+        assert_eq!(level("<3>[    1.0] DMAR: x"), Some(Some(3)));
+        assert_eq!(level("[    1.0] DMAR: x"), Some(None));
+        assert_eq!(level("<30>[    1.0] systemd[1]: x"), None);
+    }
+
+    #[test]
     fn the_number_of_a_process_is_not_kept() {
         for (line, shown) in [
             ("3,900,9000,-,caller=T1234;DMAR: x", "3,900,9000,-;DMAR: x"),
@@ -242,6 +255,9 @@ mod tests {
                 "[Thu Sep 19 02:29:46 2024] DMAR: x",
             ),
             ("DMAR: x", "DMAR: x"),
+            ("<3>[   12.3] DMAR: x", "<3>[12.3] DMAR: x"),
+            ("[   12.3] gpu-01 kernel: DMAR: x", "[12.3] DMAR: x"),
+            ("Nov 27 20:10:05 gpu-01 kernel: DMAR: x", "DMAR: x"),
         ] {
             assert_eq!(kept(line), shown);
             assert_eq!(kept(shown), shown);
@@ -277,7 +293,11 @@ mod tests {
             ("kern  :err   : [    1.0] x", Form::Stamped),
             ("[Thu Sep 19 02:29:46 2024] x", Form::Stamped),
             ("  [    1.0] the rest of a message\nx", Form::Plain),
+            ("<3>[    1.0] x", Form::Stamped),
+            ("Nov 27 20:10:05 gpu-01 kernel: x", Form::Stamped),
+            ("2026-11-27T20:10:05,123456+00:00 x", Form::Stamped),
             ("mlx5_core: x\n", Form::Plain),
+            ("kernel: mlx5_core: x\n", Form::Plain),
             ("", Form::Plain),
         ] {
             assert_eq!(Form::of_file(head), form, "{head}");

@@ -21,16 +21,24 @@ const REFUSED_MODULES: [&str; 3] = [
 /// The longest name of a process in bytes (`TASK_COMM_LEN`, less the final zero).
 pub(super) const MAX_COMM: usize = 15;
 
-/// The text without what `dmesg` writes before it: time (`[    0.301]`, `[Fri Nov 21 10:00:00 2026]`), caller (`[T17]`),
-/// facility with level (`kern  :err   :`), and what systemd's journal writes after it (`kernel:`).
+/// The text without what tools write before it. `dmesg`: priority (`<3>`), facility with level (`kern  :err   :`), time (`[    0.301]`,
+/// `[Fri Nov 21 10:00:00 2026]`, `2026-11-21T10:00:00,123456+00:00`) and caller (`[T17]`). The journal: time, host and `kernel:`.
 pub(crate) fn without_time(line: &str) -> &str {
-    let mut rest = line.trim_start();
+    let mut rest = without_priority(line.trim_start()).1;
     if let Some((level, text)) = rest.strip_prefix("kern").and_then(|rest| {
         let (_, rest) = rest
             .split_once(':')
             .filter(|(space, _)| space.trim().is_empty())?;
         rest.split_once(':')
     }) && level.trim().bytes().all(|b| b.is_ascii_lowercase())
+    {
+        rest = text.trim_start();
+    }
+    if let Some(text) = after_host(rest) {
+        return text;
+    }
+    if let Some((time, text)) = rest.split_once(' ')
+        && is_iso_time(time)
     {
         rest = text.trim_start();
     }
@@ -42,16 +50,79 @@ pub(crate) fn without_time(line: &str) -> &str {
     rest.strip_prefix("kernel: ").unwrap_or(rest)
 }
 
+/// The priority that `dmesg --raw` and a serial console write before a line (`<3>`), and the rest of the line.
+pub(crate) fn without_priority(line: &str) -> (Option<u32>, &str) {
+    let found = line.strip_prefix('<').and_then(|rest| {
+        let (number, rest) = rest.split_once('>')?;
+        let is_number = (1..=4).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
+        Some((number.parse().ok().filter(|_| is_number)?, rest))
+    });
+    found.map_or((None, line), |(priority, rest)| (Some(priority), rest))
+}
+
+/// The text after a time, the name of a host and `kernel:`, which the journal and syslog write before a message of the kernel.
+fn after_host(line: &str) -> Option<&str> {
+    /// `Fri 2026-11-27 20:10:05.123456 CEST` in another language, with room.
+    const LONGEST: usize = 48;
+    let (before, text) = line.split_once(" kernel: ")?;
+    let (time, host) = before.rsplit_once(' ')?;
+    let is_host = !host.is_empty() && host.chars().all(|c| c.is_alphanumeric() || "._-".contains(c));
+    let inner = time.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let is_zone = |word: &str| {
+        word.bytes()
+            .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b"+-:".contains(&b))
+    };
+    let ends_with_clock = || {
+        let mut words = time.split_whitespace().rev().peekable();
+        words.next_if(|word| !has_clock(word) && !is_iso_time(word) && is_zone(word));
+        words
+            .next()
+            .is_some_and(|word| has_clock(word) || is_iso_time(word))
+    };
+    let is_time = match inner {
+        Some(inner) => is_time_or_caller(inner.trim()),
+        None => is_number(time) || ends_with_clock(),
+    };
+    let is_plain = |c: char| c.is_alphanumeric() || " .,:+-/".contains(c);
+    let is_date = inner.is_some() || time.chars().all(is_plain);
+    (is_host && is_time && is_date && time.len() <= LONGEST).then_some(text)
+}
+
+/// A decimal number.
+fn is_number(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit()) && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+}
+
+/// Whether a word begins with a time of day: `20:10:05`, possibly with a fraction.
+fn has_clock(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    let is_form = |bytes: &[u8]| {
+        bytes.iter().enumerate().all(|(at, byte)| match at {
+            2 | 5 => *byte == b':',
+            _ => byte.is_ascii_digit(),
+        })
+    };
+    bytes.len() >= 8 && is_form(&bytes[..8]) && !bytes.get(8).is_some_and(u8::is_ascii_digit)
+}
+
+/// Whether a word is a time as ISO 8601 writes it: `2026-11-27T20:10:05,123456+00:00`.
+fn is_iso_time(word: &str) -> bool {
+    let Some((day, time)) = word.split_once('T') else {
+        return false;
+    };
+    let is_day = day.len() == 10
+        && day.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    is_day && has_clock(time) && time.len() <= 24
+}
+
 /// Whether the text between brackets is a time, or the caller of a message.
 fn is_time_or_caller(text: &str) -> bool {
-    const DAYS: [&str; 7] = ["Mon ", "Tue ", "Wed ", "Thu ", "Fri ", "Sat ", "Sun "];
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
-    let is_number = |text: &str| {
-        text.starts_with(|c: char| c.is_ascii_digit())
-            && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
-    };
     // `dmesg --reltime` writes the minute once and then how much later a message came, `--show-delta` both.
     let is_later = || text.strip_prefix('+').is_some_and(is_number);
     let is_both = || {
@@ -68,7 +139,13 @@ fn is_time_or_caller(text: &str) -> bool {
                     .is_some_and(|(hour, minute)| is_number(hour) && is_number(minute))
         })
     };
-    let is_date = || DAYS.iter().any(|day| text.starts_with(day)) && text.len() <= 32;
+    // The names of day and month are those of the user's language.
+    let is_date = || {
+        let is_year = |word: &str| word.len() == 4 && is_number(word);
+        text.len() <= 48
+            && text.split_whitespace().any(has_clock)
+            && text.split_whitespace().next_back().is_some_and(is_year)
+    };
     is_number(text)
         || text.strip_prefix(['T', 'C']).is_some_and(is_number)
         || is_date()
@@ -125,6 +202,16 @@ mod tests {
             "[  +0.000031] DMAR: IOMMU enabled",
             "[Jan18 08:23] DMAR: IOMMU enabled",
             "[    1.234567 <    0.000031>] DMAR: IOMMU enabled",
+            "[Fr Nov 27 20:10:05 2026] DMAR: IOMMU enabled",
+            "[五 11月 27 20:10:05 2026] DMAR: IOMMU enabled",
+            "<6>[    1.234567] DMAR: IOMMU enabled",
+            "<6>DMAR: IOMMU enabled",
+            "2026-11-27T20:10:05,123456+00:00 DMAR: IOMMU enabled",
+            "2026-11-27T20:10:05+0000 gpu-01 kernel: DMAR: IOMMU enabled",
+            "Nov 27 20:10:05 gpu-01 kernel: DMAR: IOMMU enabled",
+            "Fri 2026-11-27 20:10:05 CEST gpu-01.local kernel: DMAR: IOMMU enabled",
+            "[    1.234567] gpu-01 kernel: DMAR: IOMMU enabled",
+            "1795810205.123456 gpu-01 kernel: DMAR: IOMMU enabled",
             "[ 1234.5][T17] mlx5_core 0000:41:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x21]",
             "AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0 domain=0x000e address=0x0 flags=0x0070]",
             "nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client",
@@ -153,6 +240,10 @@ mod tests {
             "oom-kill:constraint=CONSTRAINT_MEMCG,task=nvidia-smi,pid=5512,uid=1001",
             "user  :err   : [ 1234.5] DMAR: IOMMU enabled",
             "systemd[1]: Started alice's nvidia service.",
+            "Nov 27 20:10:05 gpu-01 alice[12]: kernel: DMAR: IOMMU enabled",
+            "Nov 27 20:10:05 gpu-01 alice: x kernel: DMAR: IOMMU enabled",
+            "alice x kernel: DMAR: IOMMU enabled",
+            "<alice>DMAR: IOMMU enabled",
             "",
         ] {
             assert!(!is_known(without_time(line)), "{line}");

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The modules that RDMA and GPUDirect depend on, in the order of the output.
-pub const KNOWN: [&str; 31] = [
+pub const KNOWN: [&str; 32] = [
     "ib_core",
     "ib_uverbs",
     "ib_umad",
@@ -30,6 +30,7 @@ pub const KNOWN: [&str; 31] = [
     "bnxt_re",
     "efa",
     "erdma",
+    "habanalabs_ib",
     "hfi1",
     "hns_roce_hw_v2",
     "ionic_rdma",

@@ -1,6 +1,11 @@
 //! Members of a bond that LACP leaves out, joined from sysfs and netlink.
 
-use rdma_health_kernel::{infiniband, lacp::Lacp, netlink::interfaces::Bond, network::Settings};
+use rdma_health_kernel::{
+    infiniband::{self, Hca, LinkLayer},
+    lacp::Lacp,
+    netlink::interfaces::Bond,
+    network::Settings,
+};
 
 use crate::Node;
 
@@ -65,6 +70,44 @@ fn lacp_state(state: u8) -> String {
 }
 
 impl Node {
+    /// Whether a function without an RDMA device has a part in that of another function of its card: the driver makes one device for all ports of
+    /// the card, or for all members of a RoCE bond. Without a bond, and on InfiniBand, each function has its own.
+    pub fn shares_rdma_device(&self, address: &str) -> bool {
+        let card = |address: &str| address.rsplit_once('.').map(|(card, _)| card.to_owned());
+        let own = self.pci.functions.known().and_then(|all| all.get(address));
+        let netdevs = own
+            .and_then(|own| own.netdevs.known())
+            .map_or(&[][..], Vec::as_slice);
+        let masters = own.map_or(&[][..], |own| &own.masters);
+        let is_bond_of = |port: &infiniband::Port| {
+            // The network devices of both may be in a namespace that is not visible here.
+            let Some(netdev) = port.netdev.known() else {
+                return netdevs.is_empty();
+            };
+            let members = self.members(port);
+            let both = netdev
+                .master
+                .as_ref()
+                .is_some_and(|master| masters.contains(master));
+            both || masters.contains(&netdev.name)
+                || netdevs.iter().any(|own| members.contains(&own.as_str()))
+                || (netdevs.is_empty() && (!members.is_empty() || netdev.mtu.known().is_none()))
+        };
+        let shares = |hca: &Hca| {
+            let of_card = hca
+                .pci_address
+                .known()
+                .is_some_and(|other| card(other) == card(address));
+            let is_infiniband =
+                |port: &infiniband::Port| port.link_layer.known() == Some(&LinkLayer::InfiniBand);
+            of_card
+                && !hca.ports.values().any(|port| is_infiniband(port))
+                // The kernel names the device of a bond so: mlx5_bond_0.
+                && (hca.ports.len() > 1 || hca.name.contains("bond") || hca.ports.values().any(|port| is_bond_of(port)))
+        };
+        self.hcas().any(|hca| !hca.is_software() && shares(hca))
+    }
+
     /// What LACP leaves out of the bond below a port: as sysfs shows it, which has the state of the switch port, too, otherwise as netlink does.
     pub fn left_out(&self, port: &infiniband::Port) -> Option<LeftOut<'_>> {
         let (name, settings) = self.network.netdevs.get_key_value(&port.netdev.known()?.name)?;

@@ -159,7 +159,14 @@ impl<'a> Function<'a> {
     /// Whether it is an RDMA function or a GPU whose DMA the host itself relies on: what is lent to a virtual machine needs
     /// translation and is not.
     pub fn is_dma_of_host(&self) -> bool {
-        matches!(self.role, Role::Rdma | Role::Gpu) && self.lent_to.is_none()
+        let is_used = matches!(self.role, Role::Rdma | Role::Gpu) || self.is_gaudi();
+        is_used && self.lent_to.is_none()
+    }
+
+    /// Whether it is a Gaudi, an accelerator whose own ports are an RDMA device.
+    pub fn is_gaudi(&self) -> bool {
+        self.pci
+            .is_some_and(|pci| pci.vendor.known() == Some(&model::HABANA))
     }
 
     /// Whether it is an SR-IOV virtual function.
@@ -259,6 +266,22 @@ impl Node {
         let mut all: Vec<_> = others
             .chain(names.keys().map(|address| (*address, Role::Rdma)))
             .collect();
+        // A Gaudi is an accelerator whose own ports are an RDMA device. Where others have theirs, it is an adapter without one.
+        let is_gaudi = |address: &str| {
+            known.and_then(|known| known.get(address)).is_some_and(|pci| {
+                let driver = pci.driver.known();
+                pci.vendor.known() == Some(&model::HABANA)
+                    && driver.is_some_and(|driver| driver.starts_with("habanalabs"))
+            })
+        };
+        let has_device = |(address, role): &(&str, Role)| *role == Role::Rdma && is_gaudi(address);
+        if all.iter().any(has_device) {
+            for (address, role) in &mut all {
+                if *role == Role::Gpu && is_gaudi(address) {
+                    *role = Role::Capable;
+                }
+            }
+        }
         all.sort_unstable_by_key(|(address, role)| (*role, *address));
         let function = |(address, role)| {
             let pci = known.and_then(|known| known.get(address));

@@ -14,6 +14,7 @@ pub const NVIDIA: u16 = 0x10de;
 const BROADCOM: u16 = 0x14e4;
 const MELLANOX: u16 = 0x15b3;
 const AMAZON: u16 = 0x1d0f;
+const PENSANDO: u16 = 0x1dd8;
 /// The PCI vendor id of Habana Labs.
 pub const HABANA: u16 = 0x1da3;
 /// The PCI vendor id of Intel.
@@ -74,7 +75,13 @@ pub fn of_ids(vendor: u16, device: u16) -> Option<&'static str> {
 
 /// The model of a PCI function; `None` if its ids are unread or not in the list.
 pub fn of(function: &pci::Function) -> Option<&'static str> {
-    of_ids(*function.vendor.known()?, *function.device.known()?)
+    let (vendor, device) = (*function.vendor.known()?, *function.device.known()?);
+    of_ids(vendor, device).or_else(|| of_board(vendor, *function.subsystem.known()?))
+}
+
+/// The model by the board, of adapters of which all chips have one id (Pensando).
+fn of_board(vendor: u16, board: (u16, u16)) -> Option<&'static str> {
+    (vendor == PENSANDO && board == (PENSANDO, 0x5201)).then_some("Pollara 400")
 }
 
 impl Node {
@@ -105,5 +112,11 @@ mod tests {
         assert_eq!(by_hca_type("MT4129"), Some("ConnectX-7"));
         assert_eq!(by_hca_type("MT99999999"), None);
         assert_eq!(by_hca_type("rxe"), None);
+        assert_eq!(of_board(0x1dd8, (0x1dd8, 0x5201)), Some("Pollara 400"));
+        assert_eq!(
+            of_board(0x1dd8, (0x1dd8, 0x4000)),
+            None,
+            "the first card for services"
+        );
     }
 }

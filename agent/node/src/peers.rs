@@ -34,6 +34,9 @@ pub struct Exceptions<T> {
 /// The attachment of a function, by which functions are equal: function number, and whether it shares a switch with a GPU.
 type Place = (String, bool);
 
+/// Groups of equal functions of adapters, by vendor, device and place.
+type Adapters<'a> = BTreeMap<(u16, u16, Place), Vec<Function<'a>>>;
+
 /// The members without what at least three quarters of all members and at least three have. Without exceptions, and without
 /// such a majority, `None`. Members that answer `None` count only as members.
 pub fn exceptions<T: Copy>(all: &[T], has: impl Fn(T) -> Option<bool>) -> Option<Exceptions<T>> {
@@ -156,7 +159,7 @@ impl Node {
     }
 
     /// Physical functions of adapters that the host uses, by vendor, device and place.
-    fn adapters(&self) -> BTreeMap<(u16, u16, Place), Vec<Function<'_>>> {
+    fn adapters(&self) -> Adapters<'_> {
         let functions = self.functions();
         let places = Places::new(self, &functions);
         let mut groups: BTreeMap<_, Vec<Function<'_>>> = BTreeMap::new();
@@ -180,6 +183,7 @@ impl Node {
     /// The adapter functions that serve the GPUs, by PCI address with their number from 0: the rails, in the order in which NCCL
     /// numbers NICs. Empty on a node without GPUs.
     ///
+    /// Those that share PCIe switches with GPUs; without such, those of the model with the most cards, of which each port is a rail.
     /// A function that is gone keeps its number as long as the history of this boot or of the one before has it.
     pub fn rails(&self) -> BTreeMap<&str, usize> {
         let gpus = self.gpus().count();
@@ -189,14 +193,9 @@ impl Node {
             .filter(|((_, _, (_, near)), _)| *near)
             .map(|(_, group)| group)
             .collect();
-        // Without a common switch, the largest group serves the GPUs if it has a member for every two of them.
-        let largest = adapters.values().max_by_key(|group| group.len());
         let serving = match near.as_slice() {
             _ if gpus == 0 => Vec::new(),
-            [] => largest
-                .filter(|group| group.len() * 2 >= gpus)
-                .into_iter()
-                .collect(),
+            [] => self.usual_model(&adapters, gpus),
             _ => near,
         };
         let mut addresses: BTreeSet<&str> =
@@ -219,6 +218,41 @@ impl Node {
         });
         addresses.extend(gone.map(|(address, _)| address.as_str()));
         addresses.into_iter().zip(0..).collect()
+    }
+
+    /// The groups of the model with the most cards, if it has a function for every two GPUs. A second port that no card uses is left out.
+    fn usual_model<'g, 'a>(&self, adapters: &'g Adapters<'a>, gpus: usize) -> Vec<&'g Vec<Function<'a>>> {
+        let mut models: BTreeMap<_, Vec<&Vec<Function<'a>>>> = BTreeMap::new();
+        for ((vendor, device, _), group) in adapters {
+            models.entry((vendor, device)).or_default().push(group);
+        }
+        let number = |groups: &[&Vec<Function<'a>>]| groups.iter().map(|group| group.len()).sum::<usize>();
+        let cards = |groups: &[&Vec<Function<'a>>]| {
+            let functions = groups.iter().copied().flatten();
+            let cards: BTreeSet<_> = functions
+                .map(|one| one.address.rsplit_once('.').map(|(card, _)| card))
+                .collect();
+            cards.len()
+        };
+        let most = models
+            .into_values()
+            .max_by_key(|groups| (cards(groups), number(groups)));
+        let mut groups = most
+            .filter(|groups| number(groups) * 2 >= gpus)
+            .unwrap_or_default();
+        let active: BTreeSet<&str> = self
+            .active_ports()
+            .filter_map(|port| port.hca.pci_address.known().map(String::as_str))
+            .collect();
+        let is_unused = |group: &[Function<'a>]| {
+            group
+                .iter()
+                .all(|one| one.role == Role::Rdma && !active.contains(one.address))
+        };
+        if !groups.iter().all(|group| is_unused(group)) {
+            groups.retain(|group| !is_unused(group));
+        }
+        groups
     }
 }
 

@@ -17,6 +17,7 @@ use rdma_health_node::{
     function::Borrower,
     history::{History, changes},
     node::VerbsDevice,
+    pci,
     topology::Distance,
 };
 use rdma_health_protocol::{Device, Gid, GidType, Port as VerbsPort};
@@ -206,6 +207,53 @@ fn a_translated_end_and_a_port_that_redirects_show_on_the_path() {
     assert_eq!((path.nic, path.distance), ("0000:18:00.0", Some(Distance::Pix)));
     assert_eq!(path.acs_redirect, ["0000:17:00.0"]);
     assert!(path.translated);
+}
+
+#[test]
+fn without_a_common_switch_each_port_of_the_usual_adapters_is_a_rail() {
+    let without_switch = |change: &dyn Fn(&mut BTreeMap<String, pci::Function>)| {
+        let mut node = node("h100-connectx7", |_| {});
+        let Fact::Known(functions) = &mut Arc::make_mut(&mut node.pci).functions else {
+            panic!("no functions");
+        };
+        for gpu in functions.values_mut().filter(|one| one.role == pci::Role::Gpu) {
+            gpu.bridges = vec!["0000:f0:00.0".to_owned()];
+        }
+        change(functions);
+        node
+    };
+    let whole = without_switch(&|_| {});
+    assert_eq!(whole.rails().len(), 8);
+    // Each card has two ports.
+    let mut dual = without_switch(&|functions| {
+        for (first, second) in [("13", "14"), ("33", "34"), ("53", "54"), ("73", "74")] {
+            let port = functions.remove(&format!("0000:{second}:00.0")).unwrap();
+            functions.insert(format!("0000:{first}:00.1"), port);
+        }
+    });
+    let Fact::Known(hcas) = &mut dual.hcas else {
+        panic!("no devices");
+    };
+    for (number, bus) in [(1, "13"), (3, "33"), (5, "53"), (7, "73")] {
+        let hca = Arc::make_mut(hcas.get_mut(format!("mlx5_{number}").as_str()).unwrap());
+        hca.pci_address = Fact::Known(format!("0000:{bus}:00.1"));
+    }
+    let rails = dual.rails();
+    assert_eq!(rails.len(), 8, "{rails:?}");
+    assert_eq!((rails["0000:13:00.0"], rails["0000:73:00.1"]), (0, 7));
+    // No cable at any second port.
+    let mut single = dual.clone();
+    let Fact::Known(hcas) = &mut single.hcas else {
+        panic!("no devices");
+    };
+    for number in [1, 3, 5, 7] {
+        let hca = Arc::make_mut(hcas.get_mut(format!("mlx5_{number}").as_str()).unwrap());
+        let port = hca.ports.get_mut(&1).unwrap();
+        port.state = Fact::Absent;
+    }
+    let rails = single.rails();
+    assert_eq!(rails.len(), 4, "{rails:?}");
+    assert_eq!(rails["0000:73:00.0"], 3);
 }
 
 #[test]

@@ -107,6 +107,19 @@ fn a_sosreport_is_judged_by_what_it_holds() {
 }
 
 #[test]
+fn a_message_without_a_severity_is_judged_by_its_text() {
+    let folder = tempfile::tempdir().unwrap();
+    sosreport(folder.path());
+    let fault = "mlx5_core 0000:13:00.0: Fatal error 3 detected";
+    let log = format!("{DMESG}[   10.000000] {fault}\n");
+    write(folder.path(), "sos_commands/kernel/dmesg", &log);
+    let node = read(foreign::open(folder.path()).unwrap().unwrap().root);
+    let events = &node.kernel_log.known().unwrap().events;
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!((events[0].message.as_str(), events[0].last), (fault, Some(10)));
+}
+
+#[test]
 fn a_snapshot_of_a_sosreport_holds_what_its_commands_printed() {
     let folder = tempfile::tempdir().unwrap();
     sosreport(folder.path());

@@ -50,6 +50,7 @@ pub(super) fn hca(n: u64, files: &[CounterFile]) -> Hca {
             carrier_ups: Fact::Known(2),
             carrier_downs: Fact::Known(1),
             address: Fact::Absent,
+            master: None,
         }),
         counters: counters("counters"),
         hw_counters,

@@ -59,6 +59,7 @@ pub(super) fn function(role: Role) -> Function {
         slot: Fact::Absent,
         aperture: Fact::Known(128 << 30),
         netdevs: Fact::Absent,
+        masters: Vec::new(),
         subsystem: Fact::Absent,
     }
 }

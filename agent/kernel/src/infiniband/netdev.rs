@@ -31,6 +31,9 @@ pub struct Netdev {
     /// Its hardware address (`aa:bb:cc:dd:ee:ff`; 20 bytes on InfiniBand).
     #[serde(default)]
     pub address: Fact<String>,
+    /// The bond, team or bridge of which it is a member, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub master: Option<String>,
 }
 
 /// Reads a port's network device repeatedly.
@@ -44,6 +47,7 @@ pub(super) struct NetdevReader {
     carrier_ups: Attribute,
     carrier_downs: Attribute,
     address: Fact<String>,
+    master: Option<String>,
 }
 
 impl NetdevReader {
@@ -57,6 +61,7 @@ impl NetdevReader {
             carrier_ups: Attribute::new(file("carrier_up_count")),
             carrier_downs: Attribute::new(file("carrier_down_count")),
             address: scope.parsed(&file("address"), "a hardware address", hardware_address),
+            master: scope.collected_link_name(&file("master")),
             name,
         }
     }
@@ -82,6 +87,7 @@ impl NetdevReader {
                 text.parse().ok()
             }),
             address: self.address.clone(),
+            master: self.master.clone(),
         }
     }
 }

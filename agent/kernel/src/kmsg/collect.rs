@@ -1,6 +1,7 @@
 //! What is kept of a kernel log: bounded, so that no flood displaces anything else.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, VecDeque},
     fmt::Write,
 };
@@ -51,6 +52,10 @@ pub(crate) struct Collected {
     header: String,
     /// The form of the records of a file; `None` for the device, which returns one record at a time.
     form: Option<Form>,
+    /// The first line of a file whose lines are not those of a kernel log, as far as they are known.
+    foreign: Option<String>,
+    /// Whether a line is one of a kernel log.
+    is_understood: bool,
 }
 
 /// A record that is kept, with its place in the log.
@@ -93,18 +98,30 @@ impl Topic {
 /// record, it starts with a space.
 const REPEATED: &str = " REPEATED=";
 
+/// The line of a saved log that says that nothing in it was understood.
+const NOT_UNDERSTOOD: &str = " NOT_UNDERSTOOD";
+
 /// Whether this is a line that [`Collected`] adds to a saved log, and not the kernel's.
 pub(super) fn is_marker(line: &str) -> bool {
+    if line == NOT_UNDERSTOOD {
+        return true;
+    }
     let number = line.strip_prefix(REPEATED);
     number.is_some_and(|number| number.parse::<u64>().is_ok())
 }
 
 impl Records for Collected {
     fn begin(&mut self, head: &str) {
-        self.form = Some(Form::of_file(head));
+        self.form = Some(Form::of_file(&without_colours(head)));
     }
 
     fn add(&mut self, record: &str) {
+        if record == NOT_UNDERSTOOD {
+            self.foreign = Some(String::new());
+            return;
+        }
+        // In a record of the device, the kernel escapes these characters.
+        let record: &str = &without_colours(record);
         if let Some(number) = record.strip_prefix(REPEATED) {
             self.repeat(number);
             return;
@@ -116,6 +133,7 @@ impl Records for Collected {
             }
             return;
         }
+        self.understand(record);
         self.previous = None;
         self.records += 1;
         let lines = lines_of(record);
@@ -129,6 +147,9 @@ impl Records for Collected {
 
     /// The kept records, oldest first.
     fn saved(&self) -> String {
+        if self.foreign().is_some() {
+            return format!("{NOT_UNDERSTOOD}\n");
+        }
         let mut lines: Vec<(u64, &str, u64)> = Vec::new();
         for topic in self.topics.values() {
             let all = topic.first.iter().chain(&topic.last);
@@ -153,7 +174,44 @@ impl Records for Collected {
     }
 }
 
+/// The text without the sequences that set colours in a terminal (`dmesg --color=always`).
+fn without_colours(text: &str) -> Cow<'_, str> {
+    const BEGIN: &str = "\u{1b}[";
+    if !text.contains(BEGIN) {
+        return Cow::Borrowed(text);
+    }
+    let mut parts = text.split(BEGIN);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part
+            .find(|c: char| ('@'..='~').contains(&c))
+            .map_or(part.len(), |at| at + 1);
+        plain.push_str(&part[end..]);
+    }
+    Cow::Owned(plain)
+}
+
 impl Collected {
+    /// Notes whether a line of a file without times is one of a kernel log: of a driver that is known, or the first one.
+    fn understand(&mut self, record: &str) {
+        if self.is_understood || self.form.is_none() {
+            return;
+        }
+        let is_known =
+            |record: Record<'_>| is_known(record.text) || record.text.starts_with("Linux version ");
+        self.is_understood = self.form != Some(Form::Plain)
+            || Record::parse(record).is_some_and(is_known)
+            || relevant(record).is_some();
+        if self.foreign.is_none() && !record.trim().is_empty() {
+            self.foreign = Some(kept(record));
+        }
+    }
+
+    /// The first line of a file of which no line is one of a kernel log.
+    pub(crate) fn foreign(&self) -> Option<&str> {
+        self.foreign.as_deref().filter(|_| !self.is_understood)
+    }
+
     /// A message of the kernel, with what is before it.
     fn message(&mut self, record: &str) {
         let Some(parsed) = Record::parse(record) else {

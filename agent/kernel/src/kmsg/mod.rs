@@ -91,7 +91,10 @@ pub type KernelLog = Fact<Log>;
 
 impl Source for KernelLog {
     fn read(scope: &Scope<'_>, _: &Known) -> Self {
-        scope.log::<Collected>(KMSG).map(Collected::into_log)
+        scope.log::<Collected>(KMSG).and_then(|log| match log.foreign() {
+            Some(line) => scope.malformed(KMSG, line, "lines of /dev/kmsg, dmesg or journalctl -k"),
+            None => Fact::Known(log.into_log()),
+        })
     }
 
     fn unread(why: &Unread) -> Self {

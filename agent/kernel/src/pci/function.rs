@@ -8,6 +8,9 @@ use crate::{
     root::Scope,
 };
 
+/// Maximum number of network devices of one function whose bonds are read: representors of virtual functions are members of bridges.
+const MAX_NETDEVS: usize = 16;
+
 /// One PCI function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
@@ -49,6 +52,9 @@ pub struct Function {
     /// The network devices of a function that supports RDMA and has no RDMA device; absent if it has none, and for all others.
     #[serde(default)]
     pub netdevs: Fact<Vec<String>>,
+    /// The bonds, teams and bridges of which these network devices are members, as far as they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masters: Vec<String>,
 }
 
 impl Function {
@@ -73,6 +79,14 @@ impl Function {
                     "a PCI configuration space",
                 ),
             });
+        let netdevs = match role {
+            Role::Capable => scope.entries(&file("net")),
+            Role::Rdma | Role::Gpu | Role::Bridge => Fact::Absent,
+        };
+        let members = netdevs.known().into_iter().flatten().take(MAX_NETDEVS);
+        let masters = members
+            .filter_map(|netdev| scope.collected_link_name(&format!("/sys/class/net/{netdev}/master")))
+            .collect();
         Self {
             role,
             vendor: scope.parsed(&file("vendor"), "a hexadecimal id", hexadecimal),
@@ -101,10 +115,8 @@ impl Function {
                     .and_then(Fact::from),
                 Role::Rdma | Role::Bridge | Role::Capable => Fact::Absent,
             },
-            netdevs: match role {
-                Role::Capable => scope.entries(&file("net")),
-                Role::Rdma | Role::Gpu | Role::Bridge => Fact::Absent,
-            },
+            netdevs,
+            masters,
         }
     }
 }

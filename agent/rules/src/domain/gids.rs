@@ -195,7 +195,7 @@ const AUTOMATIC: Remedy = Remedy {
     ..Remedy::all("")
 };
 
-/// The kinds of the ports that serve GPUs, if all of these ports are InfiniBand or have a RoCE v2 GID of a routed address.
+/// The kinds of the ports that serve GPUs, if most of these ports are InfiniBand or have a RoCE v2 GID of a routed address.
 fn rails<'a>(node: &'a Node) -> BTreeSet<Kind<'a>> {
     let ports: Vec<Port<'a>> = node
         .peers()
@@ -207,7 +207,8 @@ fn rails<'a>(node: &'a Node) -> BTreeSet<Kind<'a>> {
         // InfiniBand needs no address.
         port.is_infiniband() || port.routable_gid().is_some() || port.gids().is_some_and(has_ipv6)
     };
-    if !ports.iter().all(has_one) {
+    let with = ports.iter().filter(|port| has_one(port)).count();
+    if with * 4 < ports.len() * 3 {
         return BTreeSet::new();
     }
     ports.iter().filter_map(Port::kind).collect()

@@ -1,7 +1,7 @@
 //! What changed the mode of the IOMMU, and what it blocked.
 
 use rdma_health_node::{
-    Function, Node,
+    DmaMode, Function, Node,
     history::Boot,
     iommu::{DomainType, type_path},
     kmsg::EventKind,
@@ -263,10 +263,17 @@ fn regressed(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let (Some(history), Some(boot)) = (&node.history, node.host.boot_id.known()) else {
         return Vec::new();
     };
+    let functions: Vec<_> = node.functions();
+    // A new slot or another firmware setting renumbers the buses: then no address is that of an earlier boot.
+    let is_renumbered = |boot: &Boot| {
+        let mut now = functions.iter();
+        boot.dma_mode() == Some(DmaMode::Passthrough)
+            && !now.any(|function| boot.domains.contains_key(function.address))
+    };
     let was_identity = |address: &str| {
         history
             .boots_before(boot)
-            .find(|boot| boot.domains.get(address) == Some(&DomainType::Identity))
+            .find(|boot| boot.domains.get(address) == Some(&DomainType::Identity) || is_renumbered(boot))
     };
     let mut changed = node
         .dma_functions()

@@ -34,7 +34,7 @@ pub static DEVICE_LOST: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "Virtual functions and software devices come and go by design. A device is not gone if the configuration \
-        excludes it, if its PCI function is still present since an earlier boot, was lent (vfio-pci, a pod) or belongs to a bond that has an \
+        excludes it, if its PCI function is still present since an earlier boot, was lent (vfio-pci, a pod) or belongs to a RoCE bond that has an \
         RDMA device, if its driver holds the function and a pod may have the RDMA device (netns exclusive), or if there are as many physical \
         devices as at that time, because then it moved to another slot. A device that was last seen more than a week ago is not reported.",
     inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Agent],
@@ -203,7 +203,7 @@ pub(super) fn detached(node: &Node) -> Vec<(Function<'_>, &Seen, &Boot)> {
         let is_lost = function.role == Role::Capable
             && function.lent_to.is_none()
             && is_loaded
-            && !modules::is_bonded(node, function.address)
+            && !node.shares_rdma_device(function.address)
             && !modules::may_be_elsewhere(node, &function);
         is_lost.then_some((function, seen, boot))
     });

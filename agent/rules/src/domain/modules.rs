@@ -18,7 +18,7 @@ pub(super) use self::{
     devices::SET_ASIDE,
     kernel_module::{blacklisted, module_of, on_foreign_core},
     needed::FOREIGN_CORE,
-    no_rdma_device::{is_bonded, may_be_elsewhere},
+    no_rdma_device::may_be_elsewhere,
 };
 
 /// `rdma-modules-missing`.
@@ -50,8 +50,8 @@ pub static RDMA_MODULES_MISSING: Rule = Rule {
     false_alarms: "Not judged: functions bound to vfio-pci, which are meant for another user; functions without a driver, \
         unless they have no other use (EFA, erdma, PVRDMA), or no RDMA device exists and they are the adapters of GPUs, InfiniBand, or NVIDIA's of \
         which no driver holds one; rdma_ucm on nodes with EFA, Omni-Path or Gaudi only; \
-        virtual functions, which may be in the network namespace of a pod; functions of a RoCE bond, which share one \
-        RDMA device; functions whose device may be in the network namespace of a pod (exclusive RDMA \
+        virtual functions, which may be in the network namespace of a pod; functions of a RoCE bond, or of an adapter whose driver makes one RDMA device for all its ports, \
+        which share it; functions whose device may be in the network namespace of a pod (exclusive RDMA \
         namespaces); and devices that the configuration excludes.",
     inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: rdma_modules_missing,

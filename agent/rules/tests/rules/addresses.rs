@@ -163,6 +163,24 @@ fn a_missing_gid_is_info_if_equal_ports_lack_it_too_unless_no_port_has_one() {
 }
 
 #[test]
+fn a_broken_rail_does_not_make_a_management_port_a_warning() {
+    let mut node = node("h100-connectx7", |_| {});
+    let Fact::Known(hcas) = &mut node.hcas else {
+        panic!("no devices")
+    };
+    let mut second = Hca::clone(hcas.get("mlx5_bond_0").unwrap());
+    second.name = "mlx5_9".to_owned();
+    hcas.insert("mlx5_9".into(), Arc::new(second));
+    without_ipv4(&mut node, "mlx5_9");
+    assert_eq!(of(&node, &auto(), "gid-missing"), ["mlx5_9:1 info"]);
+    without_ipv4(&mut node, "mlx5_2");
+    assert_eq!(
+        of(&node, &auto(), "gid-missing"),
+        ["mlx5_2:1 warning", "mlx5_9:1 info"]
+    );
+}
+
+#[test]
 fn a_probe_that_found_no_gid_makes_it_a_warning() {
     let mut node = node("bnxt-re", |_| {});
     for device in ["bnxt_re0", "bnxt_re1"] {

@@ -1,5 +1,7 @@
 //! Adapters without an RDMA device: which class they are of, what holds them, and what is to be done.
 
+use rdma_health_node::{history::History, infiniband::LinkLayer, pci::Role};
+
 use super::*;
 
 /// How an adapter without an RDMA device shows.
@@ -223,4 +225,102 @@ fn a_driver_that_is_no_part_of_the_rdma_stack_that_is_loaded_is_not_one_of_fault
         let own = findings(&after(upstream, &failed), &auto(), rule).remove(0);
         assert!(!own.remedy.contains("MLNX_OFED"), "{}", own.remedy);
     }
+}
+
+/// A card with two ports, each a function with an RDMA device, of which the second one has lost its device.
+fn second_port(change: impl FnOnce(&mut Tree)) -> Node {
+    let mut history = History::default();
+    history.record(&node("irdma-e810", |_| {}), 1000);
+    let mut without = node("irdma-e810", |tree| {
+        assert!(take_device(tree, "rocep152s0f1").is_some());
+        change(tree);
+    });
+    without.time = 1600;
+    without.history = Some(Arc::new(history));
+    without
+}
+
+#[test]
+fn a_second_port_that_lost_its_device_is_lost_unless_it_is_in_a_bond_with_the_first() {
+    const SECOND: &str = "sys/devices/pci0000:97/0000:97:02.0/0000:98:00.1/net/ens3f1";
+    let lost = |node: &Node| of(node, &auto(), "device-lost");
+    assert_eq!(lost(&second_port(|_| {})), ["rocep152s0f1 critical"]);
+    let without_netdev = second_port(|tree| {
+        assert!(tree.remove(SECOND) && tree.remove("sys/class/net/ens3f1"));
+    });
+    assert_eq!(lost(&without_netdev), ["rocep152s0f1 critical"]);
+    let member = |tree: &mut Tree, netdev: &str| {
+        let number = if netdev == "ens3f0" { "0" } else { "1" };
+        let device = format!("sys/devices/pci0000:97/0000:97:02.0/0000:98:00.{number}/net/{netdev}");
+        let target = "../../../../../virtual/net/bond0".into();
+        tree.insert(&format!("{device}/master"), Entry::Link { target })
+            .unwrap();
+    };
+    let of_bond = second_port(|tree| {
+        member(tree, "ens3f0");
+        member(tree, "ens3f1");
+    });
+    assert_eq!(lost(&of_bond), [""; 0], "both are members");
+    let shown = |tree: &mut Tree| set(tree, "/rocep152s0f0/ports/1/gid_attrs/ndevs/0", "bond0");
+    let renamed = second_port(|tree| {
+        member(tree, "ens3f1");
+        shown(tree);
+    });
+    assert_eq!(
+        lost(&renamed),
+        [""; 0],
+        "the device of the first is that of the bond"
+    );
+    let of_another = second_port(|tree| member(tree, "ens3f1"));
+    assert_eq!(lost(&of_another), ["rocep152s0f1 critical"]);
+    let mut infiniband = of_bond.clone();
+    with_port(&mut infiniband, "rocep152s0f0", |port| {
+        port.link_layer = Fact::Known(LinkLayer::InfiniBand);
+    });
+    assert_eq!(lost(&infiniband), ["rocep152s0f1 critical"]);
+}
+
+#[test]
+fn a_gaudi_without_its_device_is_found_by_the_others() {
+    let gaudi = |lost: usize, driver: Option<&str>| {
+        let mut node = node("h100-connectx7", |tree| {
+            for number in 0..lost {
+                take_device(tree, &format!("mlx5_{number}"));
+            }
+        });
+        let Fact::Known(functions) = &mut Arc::make_mut(&mut node.pci).functions else {
+            panic!("no PCI")
+        };
+        functions.retain(|_, one| one.role != Role::Gpu);
+        let ports = ["13", "14", "33", "34", "53", "54", "73", "74"];
+        for (number, bus) in ports.into_iter().enumerate() {
+            let one = functions.get_mut(&format!("0000:{bus}:00.0")).unwrap();
+            (one.vendor, one.device) = (Fact::Known(0x1da3), Fact::Known(0x1060));
+            one.class = Fact::Known(0x12_0000);
+            one.driver = driver.map_or(Fact::Absent, |driver| Fact::Known(driver.to_owned()));
+            if number < lost {
+                one.role = Role::Gpu;
+            }
+        }
+        let Fact::Known(loaded) = &mut Arc::make_mut(&mut node.modules).loaded else {
+            panic!("no modules")
+        };
+        let module = loaded["mlx5_ib"].clone();
+        loaded.insert("habanalabs_ib".to_owned(), module);
+        findings(&node, &auto(), "rdma-modules-missing")
+    };
+    let one = gaudi(1, Some("habanalabs"));
+    assert_eq!(one.len(), 1);
+    assert_eq!(
+        (one[0].subject.to_string().as_str(), one[0].severity.name()),
+        ("0000:13:00.0", "warning")
+    );
+    let remedy = &one[0].remedy;
+    assert!(
+        remedy.contains("hl-smi") && !remedy.contains("devlink"),
+        "{remedy}"
+    );
+    assert_eq!(gaudi(3, Some("habanalabs")).len(), 3);
+    assert!(gaudi(8, Some("habanalabs")).is_empty(), "no one uses their ports");
+    assert!(gaudi(1, None).is_empty(), "that is a finding of its driver");
 }

@@ -16,31 +16,6 @@ pub(super) fn modules(list: &str) -> String {
     list.lines().filter_map(module).collect()
 }
 
-/// `dmesg` as `/dev/kmsg`: `[   12.345678] text` becomes a record with its time. If the first lines have such a time, the lines
-/// without one are the rest of a message, in which a process may have chosen the text; otherwise other lines stay.
-pub(super) fn log(dmesg: &str) -> String {
-    let stamped = |line: &str| {
-        line.strip_prefix('[')
-            .and_then(|rest| rest.split_once("] "))
-            .and_then(|(time, text)| {
-                let (seconds, micros) = time.trim().split_once('.')?;
-                let micros: u64 = (micros.len() == 6).then(|| micros.parse().ok())??;
-                let time = seconds
-                    .parse::<u64>()
-                    .ok()?
-                    .checked_mul(1_000_000)?
-                    .checked_add(micros)?;
-                Some(format!("6,0,{time},-;{text}\n"))
-            })
-    };
-    let all_have_a_time = dmesg.lines().take(16).any(|line| stamped(line).is_some());
-    let other = |line: &str| (!all_have_a_time).then(|| format!("{line}\n"));
-    let lines = dmesg.lines();
-    lines
-        .filter_map(|line| stamped(line).or_else(|| other(line)))
-        .collect()
-}
-
 /// The command line that the kernel repeats in its log.
 pub(super) fn cmdline(dmesg: &str) -> Option<String> {
     let found = dmesg.lines().find_map(|line| {
@@ -87,18 +62,9 @@ mod tests {
     }
 
     #[test]
-    fn the_log_keeps_its_times_and_tells_release_and_command_line() {
+    fn the_log_shows_release_and_command_line() {
         let dmesg = "[    0.000000] Linux version 5.14.0-427.el9.x86_64 (mock@build) #1 SMP\n\
             [    0.000000] Command line: BOOT_IMAGE=/vmlinuz iommu=pt\n";
-        let records = log(dmesg);
-        assert!(records.starts_with("6,0,0,-;Linux version"), "{records}");
-        let dated = "[Sat Nov 21 02:00:00 2026] DMAR: IOMMU enabled\n";
-        assert_eq!(log(dated), dated);
-        // An option of mount(2), which any user may choose, contains a line break and a message of a driver.
-        let forged = "[    1.000000] overlayfs: unrecognized mount option \"a\n\
-            mlx5_core 0000:13:00.0: Fatal error 1 detected\n\
-            3,900,900000000,-;mlx5_core 0000:13:00.0: Fatal error 1 detected\" or missing value\n";
-        assert_eq!(log(forged).lines().count(), 1);
         assert_eq!(release(dmesg).as_deref(), Some("5.14.0-427.el9.x86_64"));
         assert_eq!(cmdline(dmesg).as_deref(), Some("BOOT_IMAGE=/vmlinuz iommu=pt"));
         assert_eq!(
@@ -109,25 +75,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn every_record_is_a_line_of_the_log_with_its_text(
-            text in "(\\[ {0,2}[0-9]{1,3}\\.[0-9]{6}\\] [A-Z]{0,3}\n|\\[ *[0-9]{0,30}\\.[0-9]{0,7}\\]|\\PC{0,9}|\n| ){0,12}",
-        ) {
-            let records = log(&text);
-            let mut lines = text.lines();
-            for record in records.lines() {
-                let stamped = record.strip_prefix("6,0,").and_then(|rest| rest.split_once(",-;"));
-                let text = stamped.map_or(record, |(_, text)| text);
-                prop_assert!(lines.any(|line| line.ends_with(text)), "{record:?}");
-            }
-        }
-
-        #[test]
-        fn a_time_stamp_is_in_microseconds(seconds in 0_u64..1 << 40, micros in 0_u64..1_000_000, text in "\\PC{0,20}") {
-            let line = format!("[{seconds:5}.{micros:06}] {text}");
-            prop_assert_eq!(log(&line), format!("6,0,{},-;{text}\n", seconds * 1_000_000 + micros));
-        }
-
         #[test]
         fn every_module_is_one_that_the_list_names(
             text in "([a-z_0-9]{1,9} {1,3}[0-9]{1,20} {1,3}-?[0-9]{1,20}( [a-z,]{1,9})?\n|\\PC{0,12}\n){0,6}",

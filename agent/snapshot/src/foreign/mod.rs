@@ -147,7 +147,7 @@ fn sosreport(path: &Path) -> std::io::Result<Root> {
         made.insert_file("/proc/modules", command::modules(&list).into_bytes());
     }
     if let Some(log) = command("kernel/dmesg").or_else(|| text("var/log/dmesg")) {
-        made.insert_file("/dev/kmsg", command::log(&log).into_bytes());
+        made.insert_file("/dev/kmsg", log.into_bytes());
     }
     let uname = command("kernel/uname_-a").or_else(|| text("uname"));
     if let Some((host, release)) = uname.as_deref().and_then(command::uname) {
@@ -177,7 +177,7 @@ fn must_gather_node(path: &Path) -> std::io::Result<Root> {
         if let Some(release) = command::release(&log) {
             made.insert_file("/proc/sys/kernel/osrelease", release.into_bytes());
         }
-        made.insert_file("/dev/kmsg", command::log(&log).into_bytes());
+        made.insert_file("/dev/kmsg", log.into_bytes());
     }
     if let Some(name) = path.file_name().and_then(|name| name.to_str()) {
         made.insert_file("/proc/sys/kernel/hostname", name.as_bytes());

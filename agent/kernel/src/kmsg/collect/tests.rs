@@ -151,3 +151,53 @@ fn the_lines_of_one_message_about_a_gpu_are_joined_in_a_file_as_well() {
     );
     assert_eq!(again(&saved), log);
 }
+
+/// What is kept of a file with this text.
+fn of_file(text: &str) -> Collected {
+    let mut collected = Collected::default();
+    collected.begin(text);
+    text.lines().for_each(|line| collected.add(line));
+    collected
+}
+
+#[test]
+fn a_file_may_have_any_form_in_which_tools_show_the_log() {
+    for before in [
+        "<3>[ 4000.000000] ",
+        "[ 4000.000000] gpu-01 kernel: ",
+        "Nov 27 20:10:05 gpu-01 kernel: ",
+        "2026-11-27T20:10:05+0000 gpu-01 kernel: ",
+        "2026-11-27T20:10:05,123456+00:00 ",
+        "[Fr Nov 27 20:10:05 2026] ",
+        "\u{1b}[32m[ 4000.000000] \u{1b}[0m\u{1b}[33m",
+        "",
+    ] {
+        let file = of_file(&format!("{before}{FAULT}\n"));
+        assert_eq!(file.foreign(), None, "{before}");
+        let log = file.into_log();
+        assert_eq!(log.events.len(), 1, "{before}");
+        assert_eq!(log.events[0].kind, EventKind::AdapterHealth);
+    }
+}
+
+#[test]
+fn a_file_with_lines_of_something_else_is_not_a_log_without_faults() {
+    let other = "{\"MESSAGE\":\"mlx5_core 0000:14:00.0: Fatal error 1 detected\"}\n{}\n";
+    let file = of_file(other);
+    assert_eq!(file.foreign(), other.lines().next());
+    assert!(
+        of_file(&file.saved()).foreign().is_some(),
+        "a snapshot keeps that"
+    );
+    assert!(file.saved().lines().all(is_marker));
+    for sound in [
+        "",
+        "\n",
+        "Linux version 6.8.0 (build@host)\nusb 1-1: new device\n",
+        "[    1.0] usb 1-1: new device\n",
+        "6,1,1,-;usb 1-1: new device\n",
+        "30,1,1,-;systemd[1]: started\n",
+    ] {
+        assert_eq!(of_file(sound).foreign(), None, "{sound}");
+    }
+}

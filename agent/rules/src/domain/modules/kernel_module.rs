@@ -16,6 +16,7 @@ pub(in super::super) fn module_of(driver: &str) -> Option<&'static str> {
         "ionic" => "ionic_rdma",
         "cxgb4" => "iw_cxgb4",
         "hns3" => "hns_roce_hw_v2",
+        "habanalabs" => "habanalabs_ib",
         _ => return None,
     })
 }

@@ -146,6 +146,7 @@ impl<'a> Module<'a> {
                 },
                 None if self.is_unbound && self.given_up.is_some() => GIVEN_UP,
                 None if self.is_unbound => NO_DRIVER_BOUND,
+                None if self.name == Some("habanalabs_ib") => GAUDI_DID_NOT_BIND,
                 None => DID_NOT_BIND,
             },
             _ if self.refused.is_some() => REFUSED,
@@ -199,8 +200,17 @@ const LOAD_OF_OTHERS: Remedy = Remedy {
 /// What to do where the module is loaded and its adapter has no RDMA device.
 const DID_NOT_BIND: Remedy = Remedy {
     any: "Read why MODULE did not bind: journalctl -k | grep -e ADDRESS -e MODULE. RDMA may be disabled for the function: \
-        devlink dev param show pci/ADDRESS name enable_rdma (for RoCE: name enable_roce). If it is enabled, unload and load the module.",
+        devlink dev param show pci/ADDRESS name enable_rdma (for RoCE: name enable_roce). If it is enabled, drain the node, because \
+        this ends the connections of all its adapters, then unload and load the module.",
     host: "modprobe -r MODULE; modprobe MODULE",
+    ..Remedy::all("")
+};
+
+/// The same for a Gaudi, whose functions have no parameters for RDMA.
+const GAUDI_DID_NOT_BIND: Remedy = Remedy {
+    any: "Read why MODULE did not bind: journalctl -k | grep -e ADDRESS -e habanalabs. Check that the card answers: hl-smi. If it does, drain the node, \
+        then unload and load the module. If it does not, restart the node.",
+    host: "hl-smi; modprobe -r MODULE; modprobe MODULE",
     ..Remedy::all("")
 };
 

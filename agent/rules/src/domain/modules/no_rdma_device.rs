@@ -137,10 +137,12 @@ const FABRIC: [u32; 3] = [0x0207, 0x0208, 0x0c06];
 const OTHER: u32 = 0x0280;
 
 /// Whether a function has no other use than RDMA: those that clouds and hypervisors attach for it (EFA, erdma, PVRDMA).
+/// The network of a Gaudi has none either, and is an adapter only if that of another one has an RDMA device.
 fn is_only_for_rdma(function: &Function<'_>) -> bool {
     const VENDORS: [u16; 3] = [0x1d0f, 0x1ded, 0x15ad];
     let vendor = function.pci.and_then(|pci| pci.vendor.known());
-    function.role == Role::Capable && vendor.is_some_and(|vendor| VENDORS.contains(vendor))
+    let is_only = vendor.is_some_and(|vendor| VENDORS.contains(vendor)) || function.is_gaudi();
+    function.role == Role::Capable && is_only
 }
 
 /// Whether a function is for InfiniBand or another fabric: by its PCI class, or, if the class is that of network controllers of any kind (ConnectX-3,
@@ -159,14 +161,6 @@ fn is_of_nvidia(function: &Function<'_>) -> bool {
     function
         .pci
         .is_some_and(|pci| pci.vendor.known() == Some(&MELLANOX))
-}
-
-/// Whether another function of the same card has an RDMA device: the functions of a RoCE bond share one.
-pub(in super::super) fn is_bonded(node: &Node, address: &str) -> bool {
-    let card = |address: &str| address.rsplit_once('.').map(|(card, _)| card.to_owned());
-    let hardware = node.hcas().filter(|hca| !hca.is_software());
-    let mut hcas = hardware.filter_map(|hca| hca.pci_address.known());
-    hcas.any(|other| card(other) == card(address))
 }
 
 /// Whether a function shares a PCIe switch with a GPU, and the node has RDMA devices in hardware.
@@ -198,7 +192,7 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
     if role != Role::Capable
         || function.lent_to.is_some()
         || function.is_virtual()
-        || is_bonded(node, address)
+        || node.shares_rdma_device(address)
         || (function.driver.is_none() && !context.is_expected_to_have_driver(function))
         || may_be_elsewhere(node, function)
     {
