@@ -127,7 +127,11 @@ fn an_adapter_that_dies_is_one_problem_under_its_name() {
             subjects == ["mlx5_2"] || subjects == ["mlx5_2:1"],
             "{lines:?}: {subjects:?}"
         );
-        let rules: Vec<_> = problems[0].findings.iter().map(|finding| finding.rule.id).collect();
+        let rules: Vec<_> = problems[0]
+            .findings
+            .iter()
+            .map(|finding| finding.rule.id)
+            .collect();
         assert!(rules.contains(&"device-lost"), "{lines:?}: {rules:?}");
         assert!(rules.len() >= lines.len().min(2), "{lines:?}: {rules:?}");
     }

@@ -108,9 +108,10 @@ fn condition(kind: ConditionKind, view: &View, context: &ConditionContext) -> Op
     if let Some(Unknown::All(reason, message)) = &unknown {
         return condition(Status::Unknown, reason, message);
     }
-    let mut findings = view.verdict.findings.iter().filter(|finding| {
-        ConditionKind::of(finding.rule) == kind && finding.severity >= context.threshold
-    });
+    let mut findings =
+        view.verdict.findings.iter().filter(|finding| {
+            ConditionKind::of(finding.rule) == kind && finding.severity >= context.threshold
+        });
     if let Some(worst) = findings.next() {
         return condition(
             Status::True,

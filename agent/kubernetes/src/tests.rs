@@ -230,8 +230,7 @@ fn an_agent_that_has_just_started_withdraws_nothing_before_every_port_was_probed
         let mut view = judged(view);
         let verdict = Arc::make_mut(&mut view.verdict);
         verdict.findings.retain(|finding| {
-            finding.severity < Severity::Critical
-                || ConditionKind::of(finding.rule) == ConditionKind::Probe
+            finding.severity < Severity::Critical || ConditionKind::of(finding.rule) == ConditionKind::Probe
         });
         if !verdict
             .findings

@@ -291,10 +291,7 @@ impl Node {
             Function {
                 address,
                 role,
-                before: names
-                    .is_empty()
-                    .then(|| self.name_before(address))
-                    .flatten(),
+                before: names.is_empty().then(|| self.name_before(address)).flatten(),
                 names,
                 is_software,
                 driver,

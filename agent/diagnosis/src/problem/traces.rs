@@ -64,7 +64,12 @@ fn driver<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
         .into_iter()
         .find(|function| function.subject() == name)
         .and_then(|function| function.driver);
-    let boots = || node.history.as_ref().into_iter().flat_map(|history| &history.boots);
+    let boots = || {
+        node.history
+            .as_ref()
+            .into_iter()
+            .flat_map(|history| &history.boots)
+    };
     let before = || {
         let mut seen = boots().rev().flat_map(|boot| boot.hcas.values());
         seen.find(|seen| seen.name == name)?.driver.as_deref()

@@ -289,7 +289,9 @@ fn a_port_that_cannot_be_read_is_not_left_out() {
 #[test]
 fn an_alias_reports_only_the_faults_that_its_controller_repairs() {
     let alias = |repair: &str| {
-        let text = format!("kubernetes:\n  aliases:\n  - {{type: a/Broken, meaning: problem, repair: [{repair}]}}\n");
+        let text = format!(
+            "kubernetes:\n  aliases:\n  - {{type: a/Broken, meaning: problem, repair: [{repair}]}}\n"
+        );
         let config = rdma_health_config::parse(&text).unwrap();
         Aggregate {
             aliases: config.kubernetes.aliases,
@@ -314,8 +316,14 @@ fn an_alias_reports_only_the_faults_that_its_controller_repairs() {
     };
     // Neither repairs the configuration or a cable.
     let view = find("iommu-group-translated");
-    assert_eq!(says(&view, "reboot, replace"), (Status::False, "OtherRepair".into()));
+    assert_eq!(
+        says(&view, "reboot, replace"),
+        (Status::False, "OtherRepair".into())
+    );
     let view = find("adapter-failed");
     assert_eq!(says(&view, "replace"), (Status::False, "OtherRepair".into()));
-    assert_eq!(says(&view, "reboot, replace"), (Status::True, "AdapterFailed".into()));
+    assert_eq!(
+        says(&view, "reboot, replace"),
+        (Status::True, "AdapterFailed".into())
+    );
 }

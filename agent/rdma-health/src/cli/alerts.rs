@@ -300,7 +300,12 @@ fn titles(is_here: impl Fn(Domain) -> bool) -> String {
 
 /// A template that writes what to do about the cause or the rule in `$key`.
 fn steps(is_here: impl Fn(Domain) -> bool) -> String {
-    by_cause("$key", is_here, |text| text.step, "Read the findings of the node.")
+    by_cause(
+        "$key",
+        is_here,
+        |text| text.step,
+        "Read the findings of the node.",
+    )
 }
 
 /// What an alert says about a cause.
@@ -342,7 +347,11 @@ fn by_cause(
     let mut seen: Vec<&str> = Vec::new();
     for text in causes.chain(rules) {
         // A cause without rules explains what probes measure.
-        let mut domains = text.shows.iter().copied().chain([text.domain.unwrap_or(Domain::Probe)]);
+        let mut domains = text
+            .shows
+            .iter()
+            .copied()
+            .chain([text.domain.unwrap_or(Domain::Probe)]);
         if !domains.any(&is_here) || seen.contains(&text.id) {
             continue;
         }
@@ -419,7 +428,9 @@ mod tests {
                 let domain = domain_of(cause.id);
                 domain.is_some_and(|domain| alert.domains.contains(&domain))
             });
-            let shown: Vec<_> = causes.flat_map(|cause| cause.rules.iter().map(|rule| rule.id)).collect();
+            let shown: Vec<_> = causes
+                .flat_map(|cause| cause.rules.iter().map(|rule| rule.id))
+                .collect();
             let rules = CATALOGUE
                 .iter()
                 .filter(|rule| alert.domains.contains(&rule.domain) || shown.contains(&rule.id))
