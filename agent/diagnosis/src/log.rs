@@ -236,21 +236,7 @@ impl LogReader {
             self.end_line();
         }
         self.stop_awaiting();
-        let is_crash = |symptom: &Symptom| symptom.kind == SymptomKind::DriverCrashed;
-        let has_crashed = self.log.symptoms.iter().any(is_crash);
-        let whole = [
-            self.recogniser.empty_list(),
-            self.recogniser.renamed(),
-            self.recogniser.unbuilt(),
-            self.recogniser.given_up(),
-            self.recogniser.unplaced(has_crashed),
-        ];
-        for symptom in whole.into_iter().flatten() {
-            self.add(symptom);
-        }
-        if let Some(symptom) = self.recogniser.unfit_provider() {
-            self.add(symptom);
-        }
+        self.add_whole();
         self.log.measured = self.recogniser.measured();
         self.log.marks = self.recogniser.marks();
         let shown = self.recogniser.shown();
@@ -333,6 +319,23 @@ impl LogReader {
         chosen::settle(&mut self.log);
         self.recogniser.others().settle(&mut self.log);
         self.log
+    }
+
+    /// Adds what only the whole log shows.
+    fn add_whole(&mut self) {
+        let is_crash = |symptom: &Symptom| symptom.kind == SymptomKind::DriverCrashed;
+        let has_crashed = self.log.symptoms.iter().any(is_crash);
+        let whole = [
+            self.recogniser.empty_list(),
+            self.recogniser.renamed(),
+            self.recogniser.unbuilt(),
+            self.recogniser.given_up(),
+            self.recogniser.unplaced(has_crashed),
+            self.recogniser.unfit_provider(),
+        ];
+        for symptom in whole.into_iter().flatten() {
+            self.add(symptom);
+        }
     }
 
     /// What a person writes about a failure in general says less than the lines of programs next to it.

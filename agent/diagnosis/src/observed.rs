@@ -54,8 +54,8 @@ pub(super) fn of_measurement(node: &Node, log: &Log) -> Option<Symptom> {
         .filter_map(|port| Some((port.to_string(), port.rate.known()?.bits_per_second)))
         .collect();
     let (port, least) = rates.iter().min_by_key(|(_, rate)| *rate)?;
-    let (part, whole) = PART;
-    if measured.bits_per_second.saturating_mul(whole) >= least.saturating_mul(part) {
+    let (share, whole) = PART;
+    if measured.bits_per_second.saturating_mul(whole) >= least.saturating_mul(share) {
         return None;
     }
     let text = format!(

@@ -6,7 +6,7 @@
 #[path = "common/healthy.rs"]
 mod healthy;
 
-use std::sync::Arc;
+use std::{fmt::Write, sync::Arc};
 
 use rdma_health_diagnosis::{Problem, diagnose, problems};
 use rdma_health_node::{
@@ -88,11 +88,11 @@ fn without_device(lines: &[&str]) -> Node {
             tree.remove(&path);
         }
     }
-    let log: String = lines
-        .iter()
-        .enumerate()
-        .map(|(n, line)| format!("3,{n},{}000000,-;{}\n", 100 + n, line.replace("ADDRESS", address)))
-        .collect();
+    let mut log = String::new();
+    for (n, line) in lines.iter().enumerate() {
+        let message = line.replace("ADDRESS", address);
+        writeln!(log, "3,{n},{}000000,-;{message}", 100 + n).unwrap();
+    }
     tree.write("dev/kmsg", log).unwrap();
     let mut node = healthy::of(&tree);
     let mut history = History::default();

@@ -80,8 +80,8 @@ pub(super) fn conditions(view: &View, context: &ConditionContext, aggregate: &Ag
     let own = condition(ConditionType::Ready, Duration::ZERO, &readiness, context.now);
     let aliases = aggregate.aliases.iter().filter_map(|alias| {
         let some = limited(&readiness, &alias.repair, view);
-        let content = some.as_ref().unwrap_or(&readiness);
-        condition(alias.into(), alias.delay, content, context.now)
+        let said = some.as_ref().unwrap_or(&readiness);
+        condition(alias.into(), alias.delay, said, context.now)
     });
     own.into_iter().chain(aliases).collect()
 }

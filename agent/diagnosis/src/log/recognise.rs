@@ -301,6 +301,16 @@ impl Recogniser {
         found
     }
 
+    /// Adds a line to what several lines show together.
+    fn collect(&mut self, text: &str, number: u64) {
+        self.others.went_on(text);
+        self.python.add(text, number);
+        self.shown.add(text, number);
+        self.listing.add(text, number);
+        self.results.add(text, number);
+        self.renamed.add(text, number);
+    }
+
     /// What a line shows that is not a part of a frame.
     fn read(&mut self, text: &str, number: u64) -> Option<Found> {
         if self.policy.add(text, number) {
@@ -308,12 +318,7 @@ impl Recogniser {
             let line = Lower::of("state-OFED: notReady");
             return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
-        self.others.went_on(text);
-        self.python.add(text, number);
-        self.shown.add(text, number);
-        self.listing.add(text, number);
-        self.results.add(text, number);
-        self.renamed.add(text, number);
+        self.collect(text, number);
         if tables::is_of_other_interface(text) {
             return None;
         }

@@ -28,16 +28,15 @@ pub(super) fn join<'a>(node: &Node, problems: Vec<Problem<'a>>) -> Vec<Problem<'
 }
 
 fn is_same(node: &Node, one: &Problem<'_>, other: &Problem<'_>) -> bool {
-    let are_traces = TRACES.contains(&one.cause) && TRACES.contains(&other.cause);
-    are_traces
-        && match (one.device, other.device) {
-            (Some(one), Some(other)) => one == other,
-            // What is about most devices of the node is no trace of one of them.
-            _ => {
-                let (one, other) = (drivers(node, one), drivers(node, other));
-                one.is_some() && one == other
-            }
-        }
+    if ![one, other].iter().all(|problem| TRACES.contains(&problem.cause)) {
+        return false;
+    }
+    if let (Some(one), Some(other)) = (one.device, other.device) {
+        return one == other;
+    }
+    // What is about most devices of the node is no trace of one of them.
+    let of_one = drivers(node, one);
+    of_one.is_some() && of_one == drivers(node, other)
 }
 
 /// The family of drivers that a problem is about (`mlx5` of `mlx5_core` and `mlx5_ib`): that of its device, or the modules that its findings

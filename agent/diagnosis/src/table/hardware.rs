@@ -172,7 +172,7 @@ pub(super) static HOST_LOAD: KnownCause = KnownCause {
 
 pub(super) static PCI_PATH: KnownCause = KnownCause {
     id: "pci-path",
-    title: "The adapter's PCIe link runs below its capability",
+    title: "The adapter's PCIe path is slower than it could be",
     explanation: "Speed, width and maximum read request size of the PCIe link limit the bandwidth of the port.",
     next_step: "Compare LnkSta with LnkCap: lspci -vv -s ADDRESS. If both ends support more, reseat the adapter.",
     rules: &[

@@ -237,7 +237,7 @@ pub(super) static FABRIC_OR_PEER: KnownCause = KnownCause {
 
 pub(super) static LINK_QUALITY: KnownCause = KnownCause {
     id: "link-quality",
-    title: "A link flaps, counts errors or runs below its rate",
+    title: "A cable or link is faulty, flaps, counts errors or runs below its rate",
     explanation: "Each flap breaks the connections over the link. After an error on the wire the adapter resends, until the \
     retry counter is exceeded.",
     next_step: "Run journalctl -k | grep -i link on the node. Show the error counters twice, with ten minutes between: perfquery on InfiniBand, ethtool -S NETDEV | \

@@ -278,6 +278,28 @@ pub(super) fn of_region() -> &'static str {
     ibv_reg_mr with its own error; with Cannot allocate memory, raise the memlock limit (ulimit -l unlimited)."
 }
 
+/// An EFA device that refused a region.
+fn of_efa_region(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
+    // A pod of this node would not be limited.
+    let is_free = |soft: Option<u64>| soft.is_none();
+    let runtimes = case.node.limits.runtimes.known().map_or(&[][..], Vec::as_slice);
+    let limits: Vec<_> = runtimes
+        .iter()
+        .filter_map(|runtime| runtime.memlock.known())
+        .collect();
+    // A limit that is too low fails the endpoints of libfabric's provider before its regions.
+    let text = symptom.text.to_ascii_lowercase();
+    let of_provider = [":efa:mr:", "fi_mr_reg"].iter().any(|name| text.contains(name));
+    if (!limits.is_empty() || of_provider) && limits.iter().all(|limit| is_free(limit.soft)) {
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    scales.next_step = Some(
+        "Check ulimit -l where the job runs: it must be unlimited. If it is, the EFA has no room for as many pages: use huge pages for the buffers (sysctl \
+        vm.nr_hugepages=N, FI_EFA_USE_HUGE_PAGE=1 for those of libfabric), or register less at once. Each huge page of 2 MiB takes the place of 512 others."
+            .into(),
+    );
+}
+
 pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
     if exhausted::infinipath(case, scales) || exhausted::bounce(case, scales) {
         return;
@@ -303,24 +325,7 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
         return;
     }
     if let Some(symptom) = efa_region(case) {
-        // A pod of this node would not be limited.
-        let is_free = |soft: Option<u64>| soft.is_none();
-        let runtimes = case.node.limits.runtimes.known().map_or(&[][..], Vec::as_slice);
-        let limits: Vec<_> = runtimes
-            .iter()
-            .filter_map(|runtime| runtime.memlock.known())
-            .collect();
-        // A limit that is too low fails the endpoints of libfabric's provider before its regions.
-        let text = symptom.text.to_ascii_lowercase();
-        let of_provider = [":efa:mr:", "fi_mr_reg"].iter().any(|name| text.contains(name));
-        if (!limits.is_empty() || of_provider) && limits.iter().all(|limit| is_free(limit.soft)) {
-            scales.fits(&symptom.source, &symptom.text);
-        }
-        scales.next_step = Some(
-            "Check ulimit -l where the job runs: it must be unlimited. If it is, the EFA has no room for as many pages: use huge pages for the buffers (sysctl \
-            vm.nr_hugepages=N, FI_EFA_USE_HUGE_PAGE=1 for those of libfabric), or register less at once. Each huge page of 2 MiB takes the place of 512 others."
-                .into(),
-        );
+        of_efa_region(case, symptom, scales);
         return;
     }
     if let Some(symptom) = segment(case) {

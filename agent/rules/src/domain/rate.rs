@@ -327,22 +327,25 @@ fn lower_than_possible(
     if netdev >= FITS_4096 {
         return Some((None, format!("; its network device allows {possible}")));
     }
-    let is_fast = port.rate.known()?.bits_per_second >= 100_000_000_000;
-    is_fast.then(|| {
+    is_fast(port)?.then(|| {
         let why = "; the MTU of its network device allows no more".into();
         (Some(&USUAL_NETDEV_MTU), why)
     })
 }
 
+/// Whether a port is so fast that an MTU of 1500 costs much of it.
+fn is_fast(port: &Port<'_>) -> Option<bool> {
+    Some(port.rate.known()?.bits_per_second >= 100_000_000_000)
+}
+
 fn netdev_mtu_low(port: &Port<'_>, mtu: u32, group: &[(Port<'_>, u32)]) -> Option<Draft> {
     let netdev = &port.netdev.known()?.name;
-    let (exception, why) = match below_most(group, mtu) {
-        Some(most) => (None, format!("; most network devices of its kind have {most}")),
-        None => {
-            let is_fast = port.rate.known()?.bits_per_second >= 100_000_000_000;
-            let is_usual = is_fast && mtu <= 1500;
-            (is_usual.then_some(&USUAL_NETDEV_MTU), is_usual.then(String::new)?)
-        }
+    let (exception, why) = if let Some(most) = below_most(group, mtu) {
+        (None, format!("; most network devices of its kind have {most}"))
+    } else if is_fast(port)? && mtu <= 1500 {
+        (Some(&USUAL_NETDEV_MTU), String::new())
+    } else {
+        return None;
     };
     let subject = Subject::of_port(port);
     let message = format!("{netdev} of {subject} has an MTU of {mtu} bytes{why}");
