@@ -93,7 +93,7 @@ fn by_device<'a>(node: &Node, cause: &'a Cause, findings: Vec<&'a Finding>) -> V
         return Vec::new();
     };
     let domain = domain_of(cause.id).unwrap_or(first.domain);
-    // A module is no device.
+    // A module is not a device.
     let device_of = |finding: &'a Finding| {
         let device = finding.subject.device.as_deref();
         device.filter(|device| !traces::is_module(node, device))

@@ -16,7 +16,7 @@ const OF_ADAPTERS: [&str; 4] = ["efa", "cxi", "opx", "psm3"];
 pub(super) struct Providers {
     /// The last reason of a provider.
     reason: Option<(String, u64)>,
-    /// What a provider was asked for and does not have, in the words of the lines.
+    /// What a program requested from a provider that does not have it, in the words of the lines.
     missing: Option<(String, u64)>,
     /// The answers of other providers, at the level of a warning.
     others: bool,

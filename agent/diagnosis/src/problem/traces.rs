@@ -34,7 +34,7 @@ fn is_same(node: &Node, one: &Problem<'_>, other: &Problem<'_>) -> bool {
     if let (Some(one), Some(other)) = (one.device, other.device) {
         return one == other;
     }
-    // What is about most devices of the node is no trace of one of them.
+    // What is about most devices of the node is not a trace of one of them.
     let of_one = drivers(node, one);
     of_one.is_some() && of_one == drivers(node, other)
 }

@@ -3,7 +3,7 @@
 use rdma_health_kernel_log::{is_rdma_consumer, is_software_rdma};
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, exhausted::INTERRUPTS, job::logged, limits, network::raw_not_started};
+use super::{Case, Scales, exhausted::INTERRUPTS, job::logged, network::raw_not_started};
 use crate::{
     log::call,
     symptom::{Symptom, SymptomKind},
@@ -19,12 +19,6 @@ pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
         of_bond(case, scales);
         of_raw(case, scales);
         of_message(case, scales);
-        let of_region = case.seen(&[SymptomKind::RegMrFailed]);
-        let mut of_region = of_region.filter(|symptom| symptom.named.errno == Some(Errno::EIO));
-        if let Some(symptom) = of_region.next() {
-            scales.fits(&symptom.source, &symptom.text);
-            scales.next_step = Some(limits::of_region().into());
-        }
         if let Some(symptom) = without_interrupts(case) {
             scales.next_step = Some(INTERRUPTS.to_owned());
             return scales.shows(&symptom.source, &symptom.text);

@@ -272,11 +272,9 @@ const CONTEXTS: &str = "Check that the port is active (opainfo, or ibstat), and 
                 /dev/hfi1_0. Or let them share contexts (PSM2_MAX_CONTEXTS_PER_JOB), or raise num_user_contexts of the module hfi1.";
 
 /// What to do about a region that was refused with EIO.
-pub(super) fn of_region() -> &'static str {
-    "Read what the driver logged about it: journalctl -k --since -10min | grep -e mlx -e ib_ -e infiniband. EIO comes from the adapter or its driver (a command that failed, an adapter that was \
+const OF_EIO: &str = "Read what the driver logged about it: journalctl -k --since -10min | grep -e mlx -e ib_ -e infiniband. EIO comes from the adapter or its driver (a command that failed, an adapter that was \
     reset, a region above max_mr_size of ibv_devinfo -v): register smaller regions, reset the adapter, and bring driver and firmware to releases that belong together. Older UCX also prints it for any refusal: UCX_LOG_LEVEL=info shows the line of \
-    ibv_reg_mr with its own error; with Cannot allocate memory, raise the memlock limit (ulimit -l unlimited)."
-}
+    ibv_reg_mr with its own error; with Cannot allocate memory, raise the memlock limit (ulimit -l unlimited).";
 
 /// An EFA device that refused a region.
 fn of_efa_region(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
@@ -349,8 +347,8 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
             }
             // Older UCX returns it for any failure.
             Some(Errno::EIO) => {
-                scales.next_step = Some(of_region().into());
-                scales.doubts(&symptom.source, "EIO is not the error number of a limit");
+                scales.next_step = Some(OF_EIO.into());
+                scales.fits(&symptom.source, &symptom.text);
             }
             _ => scales.against(&symptom.source, "the error number is not that of a limit"),
         };
