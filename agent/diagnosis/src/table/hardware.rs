@@ -300,7 +300,6 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         DriverCrashed,
     ],
     sometimes: &[
-        RegMrFailed,
         CreateUnexplained,
         InitRefused,
         RtsRefused,
