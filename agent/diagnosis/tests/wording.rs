@@ -72,7 +72,7 @@ fn an_error_number_of_what_has_no_peer_is_none_of_the_network() {
     each_is(&[
         (
             "[1516265731.5] [n1:4417 :0] rc_iface.c:650  UCX  ERROR Failed to create TM XRQ: No route to host",
-            "hca-resources",
+            "driver-firmware",
             "",
         ),
         (
