@@ -7,7 +7,7 @@ use rdma_health_kernel::{
     network::Settings,
 };
 
-use crate::Node;
+use crate::{Node, events::card};
 
 /// A fact about a bond: the file or command that shows it, and its value.
 pub type Shown = (String, String);
@@ -73,7 +73,6 @@ impl Node {
     /// Whether a function without an RDMA device has a part in that of another function of its card: the driver makes one device for all ports of
     /// the card, or for all members of a RoCE bond. Without a bond, and on InfiniBand, each function has its own.
     pub fn shares_rdma_device(&self, address: &str) -> bool {
-        let card = |address: &str| address.rsplit_once('.').map(|(card, _)| card.to_owned());
         let own = self.pci.functions.known().and_then(|all| all.get(address));
         let netdevs = own
             .and_then(|own| own.netdevs.known())

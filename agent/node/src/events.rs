@@ -48,7 +48,7 @@ pub struct DeviceEvent<'a> {
     /// The function that its device is, or that is behind the PCIe port that it names. `None` if the node has none such
     /// now.
     pub function: Option<Function<'a>>,
-    /// The RDMA device that a function had that is no longer there.
+    /// The name of the RDMA device that was at its address, if neither the device nor its function is there now.
     pub before: Option<&'a str>,
     /// Whether the event names a PCIe port above the function.
     pub is_above: bool,
@@ -301,7 +301,7 @@ impl Node {
 }
 
 /// The address of a PCI function without the number of the function.
-fn card(address: &str) -> &str {
+pub(crate) fn card(address: &str) -> &str {
     address.rsplit_once('.').map_or(address, |(card, _)| card)
 }
 

@@ -165,8 +165,7 @@ impl<'a> Function<'a> {
 
     /// Whether it is a Gaudi, an accelerator whose own ports are an RDMA device.
     pub fn is_gaudi(&self) -> bool {
-        self.pci
-            .is_some_and(|pci| pci.vendor.known() == Some(&model::HABANA))
+        self.pci.is_some_and(is_of_habana)
     }
 
     /// Whether it is an SR-IOV virtual function.
@@ -189,6 +188,10 @@ impl<'a> Function<'a> {
     pub fn is_nic(&self) -> bool {
         self.role == Role::Rdma && !self.is_software && !self.is_virtual()
     }
+}
+
+fn is_of_habana(pci: &pci::Function) -> bool {
+    pci.vendor.known() == Some(&model::HABANA)
 }
 
 /// Whether a kernel driver hands its function to a virtual machine or to user space: `vfio-pci`, its variants for one vendor
@@ -237,9 +240,7 @@ impl Node {
     /// The RDMA device that a function had earlier in this boot, if it has gone. Messages about a device go on under its name, until another
     /// device has it.
     pub fn name_before(&self, address: &str) -> Option<&str> {
-        let (history, id) = (self.history.as_ref()?, self.host.boot_id.known()?);
-        let boot = history.boots.iter().find(|boot| boot.id == *id)?;
-        let seen = boot.hcas.get(address)?;
+        let seen = self.this_boot()?.hcas.get(address)?;
         let is_taken = self.hcas().any(|hca| *hca.name == seen.name);
         (!is_taken).then_some(&*seen.name)
     }
@@ -270,8 +271,7 @@ impl Node {
         let is_gaudi = |address: &str| {
             known.and_then(|known| known.get(address)).is_some_and(|pci| {
                 let driver = pci.driver.known();
-                pci.vendor.known() == Some(&model::HABANA)
-                    && driver.is_some_and(|driver| driver.starts_with("habanalabs"))
+                is_of_habana(pci) && driver.is_some_and(|driver| driver.starts_with("habanalabs"))
             })
         };
         let has_device = |(address, role): &(&str, Role)| *role == Role::Rdma && is_gaudi(address);
@@ -365,6 +365,13 @@ impl Node {
         }
         let known: Option<Vec<_>> = modes.into_iter().collect();
         DmaMode::of(known?)
+    }
+
+    /// What the history has of this boot.
+    pub fn this_boot(&self) -> Option<&Boot> {
+        let id = self.host.boot_id.known()?;
+        let mut boots = self.history.as_ref()?.boots.iter();
+        boots.find(|boot| boot.id == *id)
     }
 
     /// The last boot before this one that the history has.

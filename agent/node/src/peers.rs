@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Function, Node, Port, pci::Role};
+use crate::{Function, Node, Port, events::card, pci::Role};
 
 /// The fewest peers that show what is usual.
 const FEWEST: usize = 3;
@@ -229,9 +229,7 @@ impl Node {
         let number = |groups: &[&Vec<Function<'a>>]| groups.iter().map(|group| group.len()).sum::<usize>();
         let cards = |groups: &[&Vec<Function<'a>>]| {
             let functions = groups.iter().copied().flatten();
-            let cards: BTreeSet<_> = functions
-                .map(|one| one.address.rsplit_once('.').map(|(card, _)| card))
-                .collect();
+            let cards: BTreeSet<_> = functions.map(|one| card(one.address)).collect();
             cards.len()
         };
         let most = models

@@ -256,9 +256,6 @@ fn segment<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     case.symptoms.iter().copied().find(is_one)
 }
 
-/// The region is larger than the adapter supports, or it has no room for another one.
-const OF_REGIONS: [Errno; 1] = [Errno::ERANGE];
-
 /// Whether a line in lower case is about the contexts of an Omni-Path adapter.
 fn is_of_contexts(text: &str) -> bool {
     ["hfi unit", "hfi_userinit", "gen1_context_open"]
@@ -337,7 +334,8 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
     }
     if let Some(symptom) = refused(case) {
         return match symptom.named.errno {
-            Some(errno) if OF_REGIONS.contains(&errno) => {
+            // The region is larger than the adapter supports, or it has no room for another one.
+            Some(Errno::ERANGE) => {
                 scales.next_step = Some(
                     "Compare the size of the region with max_mr_size and the number of regions with max_mr: ibv_devinfo -v. Register \
                     smaller regions."

@@ -366,13 +366,13 @@ pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
-/// The ends of a connection do not agree: such as two ranks of NCCL in one operation.
 /// What to do about an address of no known family, if nothing else shows where it is from.
-const FAMILY: &str = "A rank got an address that is none. Look for the reason in this order. Run all ranks with the same version of NCCL, the same plugin and the same network: compare the lines \
+const FAMILY: &str = "A rank got an address of no known family. Look for the reason in this order. Run all ranks with the same version of NCCL, the same plugin and the same network: compare the lines \
     NCCL version, NET/Plugin and Using network of all hosts. Check that the interface of NCCL_SOCKET_IFNAME, if it is set, exists and has an address on every host: ip -brief address. Check that the \
-    program calls sends and receives in the same order on all ranks. Family 1 is that of sockets within a host: ranks take each other for ones of one host (containers with one host \
+    program calls sends and receives in the same order on all ranks. Family 1 is that of sockets within a host: ranks believe that they run on one host (containers with one host \
     name; NCCL_HOSTID makes them different).";
 
+/// The ends of a connection do not agree: such as two ranks of NCCL in one operation.
 pub(crate) fn peer_settings(case: &Case<'_>, scales: &mut Scales) {
     let says = |words: &str| {
         case.seen(&[SymptomKind::PeerDiffers])

@@ -9,7 +9,7 @@ use rdma_health_node::{
 
 use crate::{
     Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Severity, Writer,
-    domain::logged::{self, Part, STARTED_AGAIN, faults},
+    domain::logged::{self, Part, STARTED_AGAIN, faults, slot_losses},
     draft::Draft,
     policy::Exception,
 };
@@ -181,13 +181,10 @@ fn lost_links<'a>(node: &'a Node, fault: &DeviceEvent<'_>) -> Vec<&'a str> {
         let ports = functions.iter().flat_map(Function::bridges);
         ports.into_iter().any(|port| line.contains(port.as_str()))
     };
-    let is_loss = |line: &&str| {
-        let lower = line.to_ascii_lowercase();
-        let lost = ["link down", "card not present", "power fault"];
-        lower.contains("pciehp: slot") && lost.iter().any(|words| lower.contains(words)) && !has_adapter(line)
-    };
-    let lines = node.kernel_lines().iter().map(String::as_str);
-    lines.filter(is_loss).take(MOST).collect()
+    slot_losses(node)
+        .filter(|line| !has_adapter(line))
+        .take(MOST)
+        .collect()
 }
 
 /// `port-module-fault`.

@@ -244,30 +244,24 @@ fn peer_memory_install_order(node: &Node, _: &Expectations) -> Vec<Draft> {
         None => "could not be read",
     };
     let is_own = line.contains("nv_peer_mem");
-    let (message, remedy) = if is_symbol_absent(line) && node.modules.is_ofed() != Some(true) {
-        let message = if is_own {
-            "the kernel refused to load nv_peer_mem: its RDMA modules have no symbol for peer memory"
-        } else {
-            "the kernel refused to load nvidia_peermem: its RDMA modules have no symbol for peer memory"
-        };
-        (
-            message,
-            if is_own {
-                OWN_WITHOUT_SYMBOL
-            } else {
-                WITHOUT_SYMBOL
-            },
-        )
-    } else if is_own {
-        (
+    let is_absent = is_symbol_absent(line) && node.modules.is_ofed() != Some(true);
+    let (message, remedy) = match (is_absent, is_own) {
+        (true, true) => (
+            "the kernel refused to load nv_peer_mem: its RDMA modules have no symbol for peer memory",
+            OWN_WITHOUT_SYMBOL,
+        ),
+        (true, false) => (
+            "the kernel refused to load nvidia_peermem: its RDMA modules have no symbol for peer memory",
+            WITHOUT_SYMBOL,
+        ),
+        (false, true) => (
             "the kernel refused to load nv_peer_mem: it was built for another RDMA stack",
             OWN_PACKAGE,
-        )
-    } else {
-        (
+        ),
+        (false, false) => (
             "the kernel refused to load nvidia_peermem: the GPU driver was built for another RDMA stack",
             PEER_MEMORY_INSTALL_ORDER.remedy,
-        )
+        ),
     };
     vec![
         Draft::new(&PEER_MEMORY_INSTALL_ORDER, Subject::node(), message)

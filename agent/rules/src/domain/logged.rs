@@ -67,6 +67,16 @@ pub(super) fn said(fault: &DeviceEvent<'_>, what: &str) -> String {
     )
 }
 
+/// What the hotplug driver logged of slots that lost their link or card, oldest first.
+pub(super) fn slot_losses(node: &Node) -> impl DoubleEndedIterator<Item = &str> {
+    const LOST: [&str; 3] = ["link down", "card not present", "power fault"];
+    let is_loss = |line: &&str| {
+        let lower = line.to_ascii_lowercase();
+        lower.contains("pciehp: slot") && LOST.iter().any(|words| lower.contains(words))
+    };
+    node.kernel_lines().iter().map(String::as_str).filter(is_loss)
+}
+
 /// How often something was logged (`3 messages`), and when this last message was.
 pub(super) fn when(how_often: &str, last: &Event) -> String {
     let when = last.last.map_or_else(String::new, |last| {

@@ -11,8 +11,10 @@ use rdma_health_node::{
 };
 
 use crate::{
-    Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Subject, Writer, domain::modules,
-    draft::Draft, policy::Exception,
+    Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Subject, Writer,
+    domain::{logged::slot_losses, modules},
+    draft::Draft,
+    policy::Exception,
 };
 
 /// `device-lost`.
@@ -110,17 +112,6 @@ const OF_SLOT: Remedy = Remedy {
     ..Remedy::all("")
 };
 
-/// The last message of the kernel about a slot that lost its card or its link.
-fn lost_slot(node: &Node) -> Option<&str> {
-    const LOST: [&str; 3] = ["link down", "card not present", "power fault"];
-    let is_loss = |line: &&String| {
-        let lower = line.to_ascii_lowercase();
-        lower.contains("pciehp: slot") && LOST.iter().any(|words| lower.contains(words))
-    };
-    let mut lines = node.kernel_lines().iter().rev();
-    lines.find(is_loss).map(String::as_str)
-}
-
 /// Devices that the agent saw before and that have no PCI function any more.
 fn gone(node: &Node) -> Vec<Draft> {
     let (Some(functions), Some(history)) = (node.pci.functions.known(), &node.history) else {
@@ -163,7 +154,7 @@ fn gone(node: &Node) -> Vec<Draft> {
             date(seen.last)
         );
         let finding = Draft::new(&DEVICE_LOST, Subject::device(&seen.name), message);
-        let finding = match (removal(node), lost_slot(node)) {
+        let finding = match (removal(node), slot_losses(node).next_back()) {
             (Some(line), _) => finding
                 .exception(Some(&BY_BOARD))
                 .remedy(UNCABLED)
@@ -183,14 +174,11 @@ fn gone(node: &Node) -> Vec<Draft> {
 
 /// Functions that their driver holds and whose RDMA device was there in this boot, with what the agent saw of it.
 pub(super) fn detached(node: &Node) -> Vec<(Function<'_>, &Seen, &Boot)> {
-    let (Some(history), Some(id)) = (&node.history, node.host.boot_id.known()) else {
-        return Vec::new();
-    };
     // Without the list of devices, it is not known which are gone.
     if node.hcas.unread().is_some() {
         return Vec::new();
     }
-    let Some(boot) = history.boots.iter().find(|boot| boot.id == *id) else {
+    let Some(boot) = node.this_boot() else {
         return Vec::new();
     };
     let functions = node.functions().into_iter();
@@ -286,9 +274,7 @@ pub(super) fn missing_by_symmetry(node: &Node) -> Vec<Draft> {
     let mut findings = abandoned(node);
     findings.extend(lent_rails(node));
     // The NIC of an empty switch may be one that was there: that is one fault.
-    if gone(node).is_empty() {
-        findings.extend(switch_without_nic(node));
-    }
+    findings.extend(switch_without_nic(node).filter(|_| gone(node).is_empty()));
     findings
 }
 

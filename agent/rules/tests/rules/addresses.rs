@@ -56,6 +56,17 @@ fn a_port_whose_equals_have_their_address_on_a_vlan_is_told_to_create_it() {
     assert!(found.remedy.contains(command), "{}", found.remedy);
 }
 
+/// Adds `mlx5_9`, a port like the one for management, without an IPv4 address.
+fn with_second_management_port(node: &mut Node) {
+    let Fact::Known(hcas) = &mut node.hcas else {
+        panic!("no devices")
+    };
+    let mut second = Hca::clone(hcas.get("mlx5_bond_0").unwrap());
+    "mlx5_9".clone_into(&mut second.name);
+    hcas.insert("mlx5_9".into(), Arc::new(second));
+    without_ipv4(node, "mlx5_9");
+}
+
 #[test]
 fn next_to_rails_of_infiniband_an_ethernet_port_without_an_address_is_info() {
     let mut node = node("h100-connectx7", |_| {});
@@ -65,13 +76,7 @@ fn next_to_rails_of_infiniband_an_ethernet_port_without_an_address_is_info() {
             port.gids = Fact::Known(Vec::new());
         });
     }
-    let Fact::Known(hcas) = &mut node.hcas else {
-        panic!("no devices")
-    };
-    let mut second = Hca::clone(hcas.get("mlx5_bond_0").unwrap());
-    second.name = "mlx5_9".to_owned();
-    hcas.insert("mlx5_9".into(), Arc::new(second));
-    without_ipv4(&mut node, "mlx5_9");
+    with_second_management_port(&mut node);
     assert_eq!(of(&node, &auto(), "gid-missing"), ["mlx5_9:1 info"]);
 }
 
@@ -165,13 +170,7 @@ fn a_missing_gid_is_info_if_equal_ports_lack_it_too_unless_no_port_has_one() {
 #[test]
 fn a_broken_rail_does_not_make_a_management_port_a_warning() {
     let mut node = node("h100-connectx7", |_| {});
-    let Fact::Known(hcas) = &mut node.hcas else {
-        panic!("no devices")
-    };
-    let mut second = Hca::clone(hcas.get("mlx5_bond_0").unwrap());
-    second.name = "mlx5_9".to_owned();
-    hcas.insert("mlx5_9".into(), Arc::new(second));
-    without_ipv4(&mut node, "mlx5_9");
+    with_second_management_port(&mut node);
     assert_eq!(of(&node, &auto(), "gid-missing"), ["mlx5_9:1 info"]);
     without_ipv4(&mut node, "mlx5_2");
     assert_eq!(

@@ -126,6 +126,9 @@ fn lost_alone(port: &Port<'_>) -> Option<Draft> {
         .into_iter()
         .filter_map(|name| Some((name, counter(port, name).filter(|value| *value >= LEAST)?)))
         .collect();
+    if lost.is_empty() {
+        return None;
+    }
     let words: Vec<_> = lost
         .iter()
         .map(|(name, value)| format!("{name} {value}"))
@@ -139,10 +142,9 @@ fn lost_alone(port: &Port<'_>) -> Option<Draft> {
         .case(FindingCase::LinkErrors)
         .exception(Some(&WITHOUT_EQUALS))
         .remedy(LOSS);
-    let finding = lost.iter().fold(finding, |finding, (name, value)| {
+    Some(lost.iter().fold(finding, |finding, (name, value)| {
         finding.evidence(port.file(&format!("hw_counters/{name}")), value)
-    });
-    (!lost.is_empty()).then_some(finding)
+    }))
 }
 
 /// Ports that counted far more lost packets than each of their equals.
