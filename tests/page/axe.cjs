@@ -5,7 +5,8 @@ const fs = require("fs");
 
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const directory = process.argv[2];
-const views = [[1280, "light"], [1280, "dark"], [390, "light"], [390, "dark"]];
+// The last is a sheet of A4 with margins of 1 cm, 718 pixels wide, printed by somebody whose desktop is dark.
+const views = [[1280, "light"], [1280, "dark"], [390, "light"], [390, "dark"], [718, "dark", "print"]];
 
 (async () => {
   const browser = await puppeteer.launch({
@@ -14,13 +15,14 @@ const views = [[1280, "light"], [1280, "dark"], [390, "light"], [390, "dark"]];
   });
   let failed = false;
   for (const file of fs.readdirSync(directory).filter((name) => name.endsWith(".html"))) {
-    for (const [width, scheme] of views) {
+    for (const [width, scheme, media] of views) {
       const page = await browser.newPage();
       const problems = [];
       page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
       page.on("requestfailed", (request) => problems.push(`not loaded: ${request.url().slice(0, 100)}`));
       await page.setViewport({ width, height: 900 });
       await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+      if (media) await page.emulateMediaType(media);
       await page.goto(`file://${directory}/${file}`);
       await page.evaluate(axe);
       const { violations, passes } = await page.evaluate(() => axe.run());
@@ -30,9 +32,9 @@ const views = [[1280, "light"], [1280, "dark"], [390, "light"], [390, "dark"]];
       }
       const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
       if (over > 0) problems.push(`${over} pixels wider than the window`);
-      await page.screenshot({ path: `${directory}/${file.replace(".html", "")}-${width}-${scheme}.png`, fullPage: true });
+      await page.screenshot({ path: `${directory}/${file.replace(".html", "")}-${width}-${media || scheme}.png`, fullPage: true });
       const found = problems.length ? `\n  ${problems.join("\n  ")}` : `${passes.length} rules pass`;
-      console.log(`${file} ${width} ${scheme}: ${found}`);
+      console.log(`${file} ${width} ${media || scheme}: ${found}`);
       failed ||= problems.length > 0;
       await page.close();
     }

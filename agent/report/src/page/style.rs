@@ -1,4 +1,4 @@
-//! The look of the pages: one style sheet, light and dark, from a phone's width up.
+//! The look of the pages: one style sheet, light and dark, from a phone's width up, and on paper.
 
 pub(super) const STYLE: &str = "\
 :root{color-scheme:light dark;--bg:#fff;--fg:#1c2127;--dim:#57606a;--line:#d0d7de;--card:#f6f8fa;--link:#0b5cad;\
@@ -26,4 +26,9 @@ td small{display:block;max-width:15rem;white-space:normal}small.warning{color:va
 .spark{display:block;background:var(--card)}.spark path{fill:var(--bar)}.spark .bad{fill:var(--critical)}\
 summary{cursor:pointer;color:var(--link)}\
 nav a{margin-right:.8rem}\
-@media(max-width:40rem){body{padding:.6rem}.facts{grid-template-columns:1fr}.facts dd{margin-bottom:.4rem}}";
+@media(max-width:40rem){body{padding:.6rem}.facts{grid-template-columns:1fr}.facts dd{margin-bottom:.4rem}}\
+@media print{:root{color-scheme:light;--bg:#fff;--fg:#000;--dim:#444;--line:#aaa;--card:#fff;--link:#000;\
+--ok:#176f2c;--warning:#8a5a00;--critical:#b3261e;--bar:#2b6cb0;font-size:12px}\
+body{max-width:none;padding:0}nav{display:none}details::details-content{content-visibility:visible;block-size:auto}\
+.wide,pre{overflow:visible}svg{max-width:100%;height:auto}pre,td,th{white-space:pre-wrap;overflow-wrap:anywhere}\
+.status{print-color-adjust:exact}article,tr,svg{break-inside:avoid}h2,h3{break-after:avoid}}";
