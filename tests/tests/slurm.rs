@@ -46,6 +46,7 @@ impl Host {
         Command::new(script)
             .env("PATH", path)
             .env("RDMA_HEALTH_ROOT", root)
+            .env("RDMA_HEALTH_RUN", self.programs.path().join("run"))
             .env("SLURMD_NODENAME", "gpu-07")
             .output()
             .unwrap()
@@ -116,9 +117,14 @@ fn a_critical_problem_drains_the_node_with_its_cause() {
         asked.starts_with("update NodeName=gpu-07 State=DRAIN Reason=rdma-health: "),
         "{asked}"
     );
-    let prolog = Host::new(IDLE).run("prolog", broken.path());
+    let host = Host::new(failed);
+    let prolog = host.run("prolog", broken.path());
     assert_eq!(prolog.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&prolog.stderr).contains("CRITICAL"));
+    // The problem ended before the health check ran. The next `Prolog error` is not of this prolog.
+    let resumed = "update NodeName=gpu-07 State=RESUME\n";
+    assert_eq!(host.check(healthy.path()).0, resumed);
+    assert_eq!(host.check(healthy.path()).0, resumed, "not resumed again");
 }
 
 #[test]

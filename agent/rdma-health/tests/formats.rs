@@ -291,6 +291,16 @@ fn a_short_line_for_node_problem_detector_and_performance_data_for_nagios() {
 
     let line = out(&check(broken.path(), &["--output", "line"]));
     assert_eq!(line, out(&check(broken.path(), &["--quiet"])));
+
+    // A fault of a port names it.
+    let down = tree::fixture("h100-connectx7").unwrap();
+    let port = down.path().join("sys/class/infiniband/mlx5_3/ports/1");
+    std::fs::write(port.join("state"), "1: DOWN\n").unwrap();
+    std::fs::write(port.join("phys_state"), "2: Polling\n").unwrap();
+    let line = out(&check(down.path(), &["--output", "npd"]));
+    assert!(line.contains("port-down on mlx5_3:1: "), "{line}");
+    let text = out(&check(down.path(), &["--output", "nagios"]));
+    assert!(text.lines().next().unwrap().contains(" (mlx5_3:1)"), "{text}");
 }
 
 #[test]

@@ -73,6 +73,8 @@ struct Form<'a> {
     version: &'static str,
     /// The host name of the node; null if it could not be read.
     host: Option<&'a str>,
+    /// The name of the Node in Kubernetes; null outside of it.
+    kubernetes_node: Option<&'a str>,
     /// When the facts were read, in seconds since 1970.
     time: u64,
     #[serde(flatten)]
@@ -143,12 +145,14 @@ impl<'a> Form<'a> {
             node,
             verdict,
             diagnosis,
+            kubernetes_node,
         } = *report;
         let has = |one: Part| part == one || part == Part::Report;
         Self {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
             host: node.host.hostname.known().map(String::as_str),
+            kubernetes_node,
             time: node.time,
             verdict: has(Part::Verdict).then(|| VerdictForm {
                 status: report.status(),

@@ -42,6 +42,8 @@ pub struct Report<'a> {
     pub verdict: &'a Verdict,
     /// The causes.
     pub diagnosis: &'a Diagnosis,
+    /// The name of the Node in Kubernetes, which need not be that of the host; `None` outside of it.
+    pub kubernetes_node: Option<&'a str>,
 }
 
 /// The name of the host; `None` if it could not be read or is empty.
@@ -66,6 +68,20 @@ impl Report<'_> {
                 .count()
         };
         (of(Severity::Critical), of(Severity::Warning))
+    }
+
+    /// The port or device of the cause to look at first, and how many more have it; `None` if it concerns the node.
+    pub(crate) fn first_subject(&self) -> Option<String> {
+        let first = self.diagnosis.first()?.id;
+        let problems = problems(self.node, &self.verdict.findings, self.diagnosis);
+        let mut of_devices = problems
+            .iter()
+            .filter(|problem| problem.cause == first && problem.device.is_some());
+        let subject = of_devices.next()?.subject();
+        Some(match of_devices.count() {
+            0 => subject,
+            more => format!("{subject} and {more} more"),
+        })
     }
 
     /// How many facts could not be read, for a line that reports no problem.

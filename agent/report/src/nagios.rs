@@ -18,8 +18,11 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, status: Status) -> std::
         Some(rules) => format!("information: {rules}"),
         None => outcome(report),
     });
-    if let Some(unread) = report.unread() {
+    if let Some(subject) = report.first_subject() {
         // Writing to a string cannot fail, here and below.
+        let _ = write!(what, " ({})", plain(&subject));
+    }
+    if let Some(unread) = report.unread() {
         let _ = write!(what, "; {unread}");
     }
     let status = status.name().to_uppercase();

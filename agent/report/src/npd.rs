@@ -55,7 +55,9 @@ fn line(report: &Report<'_>, status: Status) -> String {
         },
         (Status::Unknown, _, Some(why)) => why.clone(),
         (_, Some(cause), _) if rules.contains(&cause.id) || rules.is_empty() => {
-            format!("{}: {}", cause.id, cause.title)
+            let subject = report.first_subject();
+            let on = subject.map_or_else(String::new, |subject| format!(" on {subject}"));
+            format!("{}{on}: {}", cause.id, cause.title)
         }
         (_, Some(cause), _) => format!("{} ({})", cause.id, rules.join(", ")),
         (_, None, _) => rules.join(", "),

@@ -19,11 +19,13 @@ use past::Past;
 
 /// How to show the page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PageOptions {
+pub struct PageOptions<'a> {
     /// The interval in seconds at which the browser loads the page again, if it should.
     pub refresh: Option<u32>,
     /// Whether this client may read names and addresses of the node in full.
     pub may_read_all: bool,
+    /// The name of the Node in Kubernetes; `None` outside of it.
+    pub kubernetes_node: Option<&'a str>,
 }
 
 /// The path of the page that refreshes itself.
@@ -32,7 +34,7 @@ pub const LIVE: &str = "/live";
 pub const SNAPSHOT: &str = "/snapshot.tar.zst";
 
 /// The whole page; without a view (before the first reading), a message.
-pub fn render(view: Option<&View>, options: PageOptions) -> String {
+pub fn render(view: Option<&View>, options: PageOptions<'_>) -> String {
     let mut page = Markup::default();
     match view {
         None => {
@@ -45,31 +47,36 @@ pub fn render(view: Option<&View>, options: PageOptions) -> String {
     page.into_string()
 }
 
-fn content(page: &mut Markup, view: &View, options: PageOptions) {
+fn content(page: &mut Markup, view: &View, options: PageOptions<'_>) {
     let (node, verdict) = (&view.node, &view.verdict);
     let diagnosis = &*view.diagnosis;
     let report = Report {
         node,
         verdict,
         diagnosis,
+        kubernetes_node: options.kubernetes_node,
     };
     let past = Past::of(node);
-    let hostname = host_of(node).unwrap_or("this node");
+    let hostname = host_of(node);
+    let name = options.kubernetes_node.or(hostname).unwrap_or("this node");
     let status = report.status().name();
     head(
         page,
-        &format!("{hostname}: {status} - rdma-health"),
+        &format!("{name}: {status} - rdma-health"),
         status,
         options.refresh,
     );
     page.html("<header><h1>rdma-health: ")
-        .text(hostname)
+        .text(name)
         .html("</h1><p>");
     badge(page, status, status);
     page.text(outcome(&report));
     page.html(" ");
     verdict::since(page, past.of_status(status), node.time);
     page.html("<p class=dim>");
+    if let Some(hostname) = hostname.filter(|hostname| *hostname != name) {
+        page.html("host ").text(hostname).html(", ");
+    }
     if let Some(kernel) = node.host.kernel.known() {
         page.html("Linux ").text(kernel).html(", ");
     }

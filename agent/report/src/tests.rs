@@ -45,6 +45,7 @@ fn styled(node: &Node, log: Option<&Log>, style: Style, coloured: bool) -> (Stri
         node,
         verdict: &verdict,
         diagnosis: &diagnosis,
+        kubernetes_node: None,
     };
     let choice = if coloured {
         anstream::ColorChoice::AlwaysAnsi
@@ -165,6 +166,7 @@ fn the_line_for_scripts_is_equal_on_equal_nodes_but_for_the_host() {
         node: &node,
         verdict: &verdict,
         diagnosis: &diagnosis,
+        kubernetes_node: None,
     };
     let mut out = anstream::AutoStream::new(Vec::new(), anstream::ColorChoice::Never);
     quiet(&mut out, &report, report.status()).unwrap();

@@ -76,7 +76,8 @@ const REPAIRS: &[(&str, Repair)] = &[
     ("adapter-timeout", Repair::Reboot),
     ("adapter-not-started", Repair::Reboot),
     ("device-lost", Repair::Reboot),
-    ("hcas-missing", Repair::Reboot),
+    // What is expected may come from the configuration, and a wrong number there would have every node replaced.
+    ("hcas-missing", Repair::Unclear),
     ("port-down", Repair::Fabric),
     ("port-flapping", Repair::Fabric),
     ("port-cable-unplugged", Repair::Fabric),

@@ -178,7 +178,7 @@ pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
             Arc::clone(&agent.metrics.web),
         ));
     }
-    let publishing = node_name.map(|node| publish(&agent, node));
+    let publishing = node_name.clone().map(|node| publish(&agent, node));
     if let Some(file) = file {
         tokio::spawn(settings::follow_config(
             Arc::clone(&agent),
@@ -196,7 +196,7 @@ pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
             publishing.abort();
         }
     };
-    server.run(Pages::new(Arc::clone(&agent)), shutdown).await;
+    server.run(Pages::new(Arc::clone(&agent), node_name), shutdown).await;
     if let Some(file) = state_file {
         past::save(&agent, file).await;
     }

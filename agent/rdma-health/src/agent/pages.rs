@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rdma_health_config::NodeName;
 use rdma_health_kernel::collector::Refresh;
 use rdma_health_metrics::{Format, RenderOptions};
 use rdma_health_report::{JSON_SCHEMA, LIVE, PageOptions, Part, Report, SNAPSHOT};
@@ -47,14 +48,17 @@ pub(super) struct Pages {
     /// How long the last answer was, in bytes.
     length: Arc<AtomicUsize>,
     downloads: Arc<Downloads>,
+    /// The name of this Node in Kubernetes; `None` outside of it.
+    node: Option<NodeName>,
 }
 
 impl Pages {
-    pub(super) fn new(agent: Arc<Agent>) -> Self {
+    pub(super) fn new(agent: Arc<Agent>, node: Option<NodeName>) -> Self {
         Self {
             agent,
             length: Arc::default(),
             downloads: Arc::default(),
+            node,
         }
     }
 
@@ -89,7 +93,7 @@ impl Pages {
 }
 
 /// A part of the report as JSON, from the last reading.
-fn api(view: Option<&View>, part: Part) -> Answer {
+fn api(view: Option<&View>, node: Option<&NodeName>, part: Part) -> Answer {
     let Some(view) = view else {
         return not_read_yet();
     };
@@ -97,6 +101,7 @@ fn api(view: Option<&View>, part: Part) -> Answer {
         node: &view.node,
         verdict: &view.verdict,
         diagnosis: &view.diagnosis,
+        kubernetes_node: node.map(NodeName::as_str),
     };
     match rdma_health_report::json_part(&report, part) {
         Ok(body) => json(body),
@@ -136,12 +141,13 @@ impl Handler for Pages {
     async fn answer(&self, path: &'static str, asked: &Asked<'_>) -> Answer {
         let view = || self.agent.state.view();
         if let Some((_, part)) = API.iter().find(|(of, _)| *of == path) {
-            return api(view().as_deref(), *part);
+            return api(view().as_deref(), self.node.as_ref(), *part);
         }
         let page = |refresh| {
             let options = PageOptions {
                 refresh,
                 may_read_all: asked.is_proven,
+                kubernetes_node: self.node.as_ref().map(NodeName::as_str),
             };
             Answer::html(rdma_health_report::page(view().as_deref(), options))
         };

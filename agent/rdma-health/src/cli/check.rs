@@ -161,6 +161,7 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
         node: &node,
         verdict: &verdict,
         diagnosis: &diagnosis,
+        kubernetes_node: None,
     };
     let status = failing(&report, arguments.fail_on);
     let mut out = super::output::stdout();

@@ -157,6 +157,10 @@ const REASONS: &[(&str, &str)] = &[
         "The profile of this node is tcp-only, so RDMA is not expected to work.",
     ),
     ("NotProbed", "An active port has not been probed yet."),
+    (
+        "OtherRepair",
+        "The node has a fault, but none that a reboot or a replacement repairs, whichever the alias is for. The message names it.",
+    ),
     ("PortMissing", "A port that is expected to work does not exist."),
     (
         "PortsBusy",

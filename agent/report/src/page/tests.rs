@@ -141,6 +141,20 @@ fn the_page_starts_with_the_verdict_and_the_next_step_as_check_does() {
 }
 
 #[test]
+fn the_page_has_the_name_of_the_node_in_kubernetes_and_that_of_the_host() {
+    let view = judged("h100-connectx7");
+    let host = view.node.host.hostname.known().unwrap().clone();
+    let options = PageOptions {
+        kubernetes_node: Some("gpu-17.example"),
+        ..PageOptions::default()
+    };
+    let page = render(Some(&view), options);
+    assert!(page.contains("<title>gpu-17.example: "), "{page}");
+    assert!(page.contains(&format!("host {host}, ")), "{page}");
+    assert!(!rendered(&view).contains(&format!("host {host}, ")), "once is enough");
+}
+
+#[test]
 fn before_the_first_reading_the_page_is_a_message() {
     assert!(render(None, PageOptions::default()).contains("has not been read yet"));
 }

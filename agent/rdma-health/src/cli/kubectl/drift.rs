@@ -94,10 +94,12 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     for (pool, nodes) in &pools {
         differences.extend(compare(pool, nodes, reference.as_ref()));
     }
-    let compared = fleet.nodes.len() - missing.len();
+    let answered = fleet.nodes.len() - missing.len();
+    let alone = alone(&pools, reference.is_some());
+    let compared = answered - alone.len();
     let mut out = crate::cli::output::stdout();
     match cluster.output {
-        Output::Text => text(&mut out, &differences, compared)?,
+        Output::Text => text(&mut out, &differences, compared, &alone)?,
         Output::Json => {
             let asked = fleet.nodes.len();
             let unanswered: Vec<_> = missing
@@ -105,7 +107,8 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 .map(|(node, error)| serde_json::json!({"node": node, "error": error}))
                 .collect();
             let document = serde_json::json!({
-                "schema": 1, "asked": asked, "answered": compared, "differences": differences, "unanswered": unanswered,
+                "schema": 1, "asked": asked, "answered": answered, "differences": differences, "alone": alone,
+                "unanswered": unanswered,
             });
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
@@ -120,6 +123,15 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (true, false) => 1,
     };
     Ok(ExitCode::from(status))
+}
+
+/// The nodes that are the only ones of their pool that answered: without a reference, nothing can be compared with them.
+fn alone<'a>(pools: &BTreeMap<&str, Vec<(&'a str, &Facts)>>, has_reference: bool) -> Vec<&'a str> {
+    let single = |nodes: &Vec<(&'a str, &Facts)>| match nodes.as_slice() {
+        [(node, _)] if !has_reference => Some(*node),
+        _ => None,
+    };
+    pools.values().filter_map(single).collect()
 }
 
 /// The differences of the nodes of one pool: from the reference, else from the value that most of them have. Where two values are equally
@@ -162,10 +174,28 @@ fn compare(pool: &str, nodes: &[(&str, &Facts)], reference: Option<&Facts>) -> V
     differences
 }
 
-fn text(out: &mut impl Write, differences: &[Difference], compared: usize) -> std::io::Result<()> {
+fn text(
+    out: &mut impl Write,
+    differences: &[Difference],
+    compared: usize,
+    alone: &[&str],
+) -> std::io::Result<()> {
     let differing: BTreeSet<_> = differences.iter().map(|one| &one.node).collect();
+    if !alone.is_empty() {
+        let some = alone.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+        let more = if alone.len() > 5 { ", …" } else { "" };
+        writeln!(
+            out,
+            "{} not compared, without another of the same pool: {some}{more}",
+            count(alone.len(), "node")
+        )?;
+    }
     if compared == 0 {
-        return writeln!(out, "No node answered: nothing is compared.");
+        return if alone.is_empty() {
+            writeln!(out, "No node answered: nothing is compared.")
+        } else {
+            writeln!(out, "Nothing is compared.")
+        };
     }
     if differing.is_empty() {
         return writeln!(out, "{} compared: no difference", count(compared, "node"));
@@ -208,6 +238,24 @@ mod tests {
     }
 
     #[test]
+    fn a_node_without_another_of_its_pool_is_not_compared() {
+        let one = facts("28.43");
+        let pools: BTreeMap<&str, Vec<(&str, &Facts)>> = [
+            ("h100", vec![("a", &one), ("b", &one)]),
+            ("h200", vec![("c", &one)]),
+        ]
+        .into();
+        assert_eq!(alone(&pools, false), ["c"]);
+        assert!(alone(&pools, true).is_empty(), "the reference is compared with it");
+        let mut out = Vec::new();
+        text(&mut out, &[], 2, &["c"]).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "1 node not compared, without another of the same pool: c\n2 nodes compared: no difference\n"
+        );
+    }
+
+    #[test]
     fn a_node_differs_from_most_or_from_the_reference() {
         let (new, old, bare) = (facts("28.43"), facts("28.39"), Facts::new());
         let nodes = [("a", &new), ("b", &new), ("c", &old), ("d", &bare)];
@@ -232,7 +280,7 @@ mod tests {
         assert_eq!(compare("gpu", &[], None), []);
         let tie = compare("gpu", &[("a", &new), ("b", &old)], None);
         let mut out = Vec::new();
-        text(&mut out, &tie, 2).unwrap();
+        text(&mut out, &tie, 2, &[]).unwrap();
         let out = String::from_utf8(out).unwrap();
         assert!(
             tie.len() == 2 && out.matches("no majority of 2").count() == 2,
