@@ -205,7 +205,10 @@ pub(super) fn network(text: &str) -> Option<&'static str> {
         (&["getting the delegate"], NO_NETWORK),
     ];
     // A driver that does not have an operation refuses it for every pod.
-    let of_function = || text.contains(" vf ").then(|| refused::step(text)).flatten();
+    let of_function = || {
+        let is_one = text.contains(" vf ") && !text.contains("vlan");
+        is_one.then(|| refused::step(text)).flatten()
+    };
     first(OF_INTERFACE, text)
         .or_else(of_function)
         .or_else(|| first(STEPS, text))
