@@ -19,9 +19,9 @@ use self::device::{
 use self::excused::{doubt_passthrough, excuse_flushes, go_on_without, is_excused};
 use self::gone::Gone;
 use self::kinds::{
-    follows, is_left_out, is_local, is_of_exchange, is_of_lower_layer, is_of_no_part, is_of_scan, is_start,
-    is_unreached, is_unselected, is_warned_attribute, is_without_device, is_without_plugin, is_without_rdma,
-    keeps_modules_out, prevents_start, prevents_use,
+    follows, is_left_out, is_local, is_of_exchange, is_of_scan, is_start, is_unreached, is_unselected,
+    is_warned_attribute, is_without_device, is_without_plugin, is_without_rdma, keeps_modules_out,
+    prevents_start, prevents_use,
 };
 use self::peers::{blame_first, yield_to_neighbour, yield_to_target};
 use self::start::Start;
@@ -48,8 +48,6 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
         .any(|symptom| prevents_start(symptom.kind));
     let root = first(Grade::Failure, |symptom| !follows(symptom));
     let setup = first(Grade::Failure, |symptom| prevents_use(symptom.kind));
-    // What a library reported that a part of Open MPI loaded.
-    let complained = first(Grade::Unrecognised, is_of_lower_layer);
     // A program can go on without its plugin, over TCP or not at all.
     let plugin = first(Grade::Degraded, |symptom| symptom.kind == K::BackendMissing);
     let created = first(Grade::Failure, |symptom| {
@@ -110,9 +108,6 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || (follows(symptom) || is_unselected(symptom)) && after(root)
             || is_without_device(symptom.kind) && after(setup)
             || is_without_device(symptom.kind) && after(unfit)
-            || is_of_no_part(symptom) && after(complained)
-            // Open MPI leaves its transport out after it could not create something.
-            || symptom.kind == K::RdmaDisabled && symptom.software == Some(Software::OpenMpi) && after(local)
             // Open MPI's help texts about parts that it then leaves out.
             || is_left_out(symptom) && after(setup)
             || symptom.kind == K::NoDevice && after(inactive)
@@ -184,6 +179,7 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         later::doubt_rejection,
         later::end_fabric,
         later::pass_over,
+        later::end_parts,
     ] {
         find_end(symptoms);
     }

@@ -292,7 +292,7 @@ fn an_ipv6_only_fabric_is_info() {
 fn rails_without_addresses_are_a_warning_where_a_batch_system_starts_jobs() {
     let severities = |scheduler: bool, ipv6: bool| {
         let mut node = node("h100-connectx7", |_| {});
-        let names: Vec<_> = node.hcas().map(|hca| hca.name.to_string()).collect();
+        let names: Vec<_> = node.hcas().map(|hca| hca.name.clone()).collect();
         for name in &names {
             without_ipv4(&mut node, name);
         }

@@ -19,7 +19,6 @@ use crate::{
         needless::{goes_on, has_other_path, has_substitute, is_needless},
         operation::{Operation, operation, special},
         status::{names_status, status},
-        trace::is_crash_in_library,
     },
     symptom::{self, Software, Symptom, SymptomKind, Transition},
 };
@@ -72,9 +71,6 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     let grade = line.grade();
     if grade.quoted {
         return None;
-    }
-    if is_crash_in_library(lower) {
-        return Some(Reading::unrecognised());
     }
     // What NCCL says of a plugin that does not load begins with the same words as what it says of one that is not there.
     // libfabric tries all of its providers, and informs about those that it cannot load.
