@@ -203,14 +203,18 @@ fn is_below_active(node: &Node, port: &Port<'_>) -> bool {
         netdev.is_some_and(|netdev| netdev.admin_up.known() == Some(&true) && netdev.index.known().is_some())
     };
     let has_guid = || hca.node_guid.known().is_some_and(|guid| guid.0 != 0);
+    let functions = || node.functions().into_iter();
+    let own = hca.pci_address.known().map(String::as_str);
     let physical = || {
-        let functions = node.pci.functions.known()?;
-        let own = functions.get(hca.pci_address.known()?)?;
-        own.physical_function.known()
+        let mut found = functions().filter(|function| Some(function.address) == own);
+        found.find_map(|function| function.physical_function())
     };
-    let is_active = |address: &String| {
+    let is_active = |address: &str| {
         let mut active = node.active_ports();
-        active.any(|active| active.is_infiniband() && active.hca.pci_address.known() == Some(address))
+        active.any(|active| {
+            let own = active.hca.pci_address.known().map(String::as_str);
+            active.is_infiniband() && own == Some(address)
+        })
     };
     is_down_with_link(port) && hca.is_virtual() && is_up() && has_guid() && physical().is_some_and(is_active)
 }
