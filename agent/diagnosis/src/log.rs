@@ -55,6 +55,7 @@ mod recognise;
 mod registration;
 mod removal;
 mod renamed;
+mod retries;
 pub(crate) mod services;
 mod settings;
 mod shown;
@@ -332,6 +333,7 @@ impl LogReader {
             self.recogniser.given_up(),
             self.recogniser.unplaced(has_crashed),
             self.recogniser.unfit_provider(),
+            self.recogniser.unconnected(),
         ];
         for symptom in whole.into_iter().flatten() {
             self.add(symptom);

@@ -17,6 +17,7 @@ mod network;
 mod permission;
 mod platform;
 mod pods;
+mod refused;
 mod settings;
 mod unresolved;
 mod view;

@@ -207,3 +207,31 @@ fn what_other_layers_report_of_their_end_is_named() {
     let local = "n0:1:2 [0] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event on QP (0x76fd): invalid request local work queue error\n";
     assert_ne!(first(local).0, "peer-failed");
 }
+
+#[test]
+fn what_a_library_reports_explains_the_general_text_of_what_loaded_it() {
+    const GENERAL: &str = "[n1:9] pml_ucx.c:309  Error: Failed to create UCP worker\n\
+        No components were able to be opened in the pml framework.\n\n  Host:      n1\n  Framework: pml\n[n1:9] PML ucx cannot be selected\n";
+    let log = format!(
+        "[1.7] [n1:9:0]   ib_iface.c:1674 UCX  ERROR Invalid active_speed on mlx5_0:1: 128\n{GENERAL}"
+    );
+    let (cause, step) = first(&log);
+    assert_eq!(cause, "unsupported-adapter");
+    assert!(step.contains("Update UCX"), "{step}");
+    assert_eq!(primary(&log), [K::UnsupportedAdapter]);
+    let width = "[1.7] [n1:9:0]   ib_iface.c:947  UCX  ERROR Invalid active_width on mlx5_0:1: 16\n";
+    assert_eq!(first(width).0, "unsupported-adapter");
+    // The part was there, whatever failed in it.
+    let (_, step) = first(GENERAL);
+    assert!(step.contains("first error before this line"), "{step}");
+    let (_, step) = first("No components were able to be opened in the pml framework.\n  Framework: pml\n");
+    assert!(step.contains("ompi_info"), "{step}");
+}
+
+#[test]
+fn a_transport_that_could_not_lock_memory_is_not_left_out_by_a_setting() {
+    const FAILED: &str = "Failed to create a completion queue (CQ):\n\nHostname: n1\nRequested CQE: 16384\nError:    Cannot allocate memory\n";
+    const LEFT_OUT: &str = "No OpenFabrics connection schemes reported that they were able to be used on a specific port.\n  Local device:         mlx4_0\n";
+    assert_eq!(first(&format!("{FAILED}{LEFT_OUT}")).0, "memlock-limit");
+    assert!(first(LEFT_OUT).1.contains("Select UCX"));
+}

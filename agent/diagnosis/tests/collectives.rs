@@ -435,3 +435,25 @@ fn a_network_without_rdma_and_a_refused_state_are_read() {
         assert_eq!(all(line), [kind], "{line}");
     }
 }
+
+#[test]
+fn attempts_to_connect_with_which_a_log_ends_are_a_failure() {
+    const REFUSED: &str = "n1:9:18 [0] NCCL INFO Call to connect returned Connection refused, retrying\n";
+    let begin = "n1:9:9 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB ib0:10.0.0.1<0>\n";
+    assert_eq!(
+        all(&format!("{begin}{}", REFUSED.repeat(20))),
+        [K::ConnectRefused]
+    );
+    let failed =
+        "n1:9:18 [0] include/socket.h:390 NCCL WARN Connect to 10.0.0.2<21724> failed : Connection refused\n";
+    assert_eq!(
+        primary(&format!("{begin}{}{failed}", REFUSED.repeat(20))),
+        [K::ConnectRefused]
+    );
+    let connected = "n1:9:18 [0] NCCL INFO Connected all rings\n";
+    assert!(all(&format!("{begin}{}{connected}", REFUSED.repeat(20))).is_empty());
+    assert!(
+        all(&format!("{begin}{}", REFUSED.repeat(2))).is_empty(),
+        "processes start one after the other"
+    );
+}

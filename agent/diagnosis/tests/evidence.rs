@@ -188,3 +188,29 @@ fn a_sentence_that_compares_a_message_in_quotes_shows_no_failure() {
         assert_eq!(found.is_empty(), is_quoted, "{line}: {found:?}");
     }
 }
+
+#[test]
+fn a_function_of_ethernet_gets_its_guid_of_its_mac_address() {
+    const FAILS: &str = "Couldn't allocate MR\nfailed to create mr\n";
+    for (layer, step) in [
+        ("Ethernet", "vf N mac MAC"),
+        ("InfiniBand", "vf N node_guid GUID"),
+    ] {
+        for shown in [
+            format!(
+                "CA 'mlx5_8'\n\tNode GUID: 0x0000000000000000\n\tPort 1:\n\t\tState: Active\n\t\tLink layer: {layer}\n"
+            ),
+            format!(
+                "hca_id:\tmlx5_8\n\tnode_guid:\t0000:0000:0000:0000\n\t\tport:\t1\n\t\t\tlink_layer:\t{layer}\n"
+            ),
+        ] {
+            let found = diagnosed(&format!("{shown}{FAILS}")).causes;
+            assert_eq!(found[0].id, "virtual-functions", "{shown}");
+            assert!(
+                found[0].next_step.contains(step),
+                "{shown}: {}",
+                found[0].next_step
+            );
+        }
+    }
+}

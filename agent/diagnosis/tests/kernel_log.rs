@@ -203,3 +203,68 @@ fn the_power_that_a_gb10_announces_is_no_problem_and_too_little_in_a_slot_is() {
                insufficient/unadvertised power on the PCIe slot";
     assert!(of("0x2e12", off).1);
 }
+
+#[test]
+fn services_that_use_rdma_fail_alike_in_every_form_of_a_line() {
+    use rdma_health_diagnosis::symptom::Grade;
+    let fails = |line: &str| {
+        let mut reader = LogReader::default();
+        reader.feed(line.as_bytes());
+        let symptoms = reader.finish().symptoms;
+        symptoms.iter().any(|symptom| symptom.grade > Grade::Note)
+    };
+    for message in [
+        "ko2iblnd: start failed",
+        "beegfs: client failed",
+        "beegfs: mount(1516568): Initialization of common objects failed",
+        "rpcrdma: start failed",
+        "iser: start failed",
+        "ib_isert: start failed",
+        "smbdirect: start failed",
+        "rds_rdma: start failed",
+        "smc: start failed",
+        "nvmet_rdma: start failed",
+        "rtrs_client: start failed",
+        "nvme nvme1: rdma connection failed",
+    ] {
+        for before in [
+            "",
+            "[ 8123.123456] ",
+            "Mar  3 10:00:01 n1 kernel: ",
+            "<3>[    8.123456] ",
+        ] {
+            let log =
+                format!("{before}mlx5_core 0000:41:00.0: firmware version: 28.39.1002\n{before}{message}\n");
+            assert!(fails(&log), "{before}{message}");
+        }
+    }
+    for line in [
+        "[ 8123.123456] nvme nvme0: failed to set APST feature (2)\n",
+        "[ 8123.123456] usb 1-1: start failed\n",
+        "[ 8123.123456] beegfs: mount(12): BeeGFS mount ready.\n",
+    ] {
+        assert!(!fails(line), "{line}");
+    }
+}
+
+#[test]
+fn a_program_that_crashed_in_a_library_of_rdma_is_shown() {
+    let shown = |line: &str| {
+        let mut reader = LogReader::default();
+        reader.feed(line.as_bytes());
+        reader.finish().symptoms.len()
+    };
+    for line in [
+        "[ 5123.114410] traps: mpi_app[20431] general protection fault ip:7f405a46cceb sp:7ffd2e7f0a10 error:0 in mca_btl_openib.so[7f405a45c000+40000]\n",
+        "[ 5123.114410] mpi_app[20431]: segfault at 0 ip 00007f405a46cceb sp 00007ffd2e7f0a10 error 4 in mca_btl_openib.so[7f405a45c000+40000]\n",
+        "Nov 27 20:10:05 n1 kernel: ib_write_bw[46826]: segfault at 0 ip 00007f sp 00007f error 4 in librdmacm.so.1.3.37.0[7f3c957e9000+15000]\n",
+    ] {
+        assert_eq!(shown(line), 1, "{line}");
+    }
+    for line in [
+        "[ 5123.114410] traps: python3[20431] general protection fault ip:7f405a46cceb sp:7ffd2e7f0a10 error:0 in libc-2.31.so[7f405a45c000+40000]\n",
+        "[ 5123.114410] python3[20431]: segfault at 0 ip 00007f405a46cceb sp 00007ffd2e7f0a10 error 4 in libtorch_cpu.so[7f405a45c000+40000]\n",
+    ] {
+        assert_eq!(shown(line), 0, "{line}");
+    }
+}

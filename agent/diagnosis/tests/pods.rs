@@ -202,3 +202,39 @@ fn advice_that_quotes_an_error_is_not_the_error() {
     let reported = "The job ends with `UCX ERROR ibv_create_cq() failed: Cannot allocate memory`";
     assert_eq!(kinds(reported), [K::CreateFailed]);
 }
+
+#[test]
+fn what_a_driver_refuses_of_a_function_is_no_matter_of_a_drain() {
+    each_is(&[
+        (
+            "I0309 15:43:18.827009 46366 writer.go:132] setNodeStateStatus(): syncStatus: InProgress, lastSyncError: operation not supported",
+            "virtual-functions",
+            "refuses what the operator sets",
+        ),
+        (
+            "E0331 10:49:18.593679 109057 utils.go:325] configSriovDevice(): fail to configure VF admin mac address for device 0000:0c:00.1 \
+             \"operation not supported\"",
+            "virtual-functions",
+            "linkType: ib",
+        ),
+        (
+            "2026-01-06T10:20:47Z\tERROR\tsriov/sriov.go:632\tconfigSriovPFDevice(): fail to set NumVfs for device\t{\"device\": \"0000:3b:00.0\", \
+             \"error\": \"can't set eSwitch mode to [switchdev] on device [0000:3b:00.0]: operation not supported\"}",
+            "virtual-functions",
+            "eSwitchMode out",
+        ),
+        (
+            &event(
+                "ml/sriov-net",
+                "SRIOV-CNI failed to configure VF \"failed to set vf 28 link state to 1: operation not supported\"",
+            ),
+            "pod-network",
+            "link_state",
+        ),
+        (
+            "I0309 15:43:18.827009 46366 writer.go:132] setNodeStateStatus(): syncStatus: Failed, lastSyncError: draining the node timed out",
+            "virtual-functions",
+            "what blocks the drain",
+        ),
+    ]);
+}

@@ -7,6 +7,7 @@
 mod healthy;
 
 use healthy::{causes, node};
+use rdma_health_tests::tree::Tree;
 
 /// The first cause of each log, and words of its next step.
 fn expect(cases: &[(&str, &str, &str)]) {
@@ -142,4 +143,42 @@ fn a_hypervisor_that_cannot_open_vfio_gives_no_function_to_its_guest() {
         );
     }
     assert!(causes(&node, "VFIO: opened VFIO container").is_empty());
+}
+
+#[test]
+fn a_fault_of_a_function_that_a_guest_has_is_none_of_passthrough() {
+    let lent = healthy::of(&Tree::fixture("connectx6-vfs").unwrap());
+    let function = lent
+        .functions()
+        .into_iter()
+        .find(|function| function.lent_to.is_some())
+        .map(|function| function.address.to_owned())
+        .unwrap();
+    for fault in [
+        format!(
+            "DMAR: [DMA Write NO_PASID] Request device [{}] fault addr 0xff [fault reason 0x05] PTE Write access is not set\n",
+            &function[5..]
+        ),
+        format!(
+            "vfio-pci {function}: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x001b address=0x3000 flags=0x0050]\n"
+        ),
+    ] {
+        let found = causes(&lent, &fault);
+        let step = found
+            .first()
+            .map(|cause| cause.next_step.as_str())
+            .unwrap_or_default();
+        assert!(!step.contains("boot with iommu=pt"), "{fault}: {step}");
+        let own = causes(
+            &node(),
+            &fault
+                .replace(&function, "0000:18:00.0")
+                .replace(&function[5..], "18:00.0"),
+        );
+        assert_ne!(
+            own.first().map(|cause| cause.next_step.as_str()),
+            Some(step),
+            "{fault}"
+        );
+    }
 }

@@ -159,6 +159,27 @@ impl<'a> Line<'a> {
     }
 }
 
+/// What a service of the kernel writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// It is about RDMA.
+    Rdma,
+    /// The service moves most of its data by RDMA where there are adapters, and this line does not say whether it is about that.
+    Mostly,
+}
+
+/// What a line of the kernel log is, whatever tools write before it, if a service that uses RDMA wrote it.
+pub fn service(line: &str) -> Option<Service> {
+    /// File systems of clusters. A local disk, a share of SMB and a replicated disk say nothing of RDMA by themselves.
+    const OF_CLUSTERS: [&str; 2] = ["ko2iblnd", "beegfs"];
+    let record = Record::parse(line)?;
+    let line = Line::parse(record.text)?;
+    if line.is_of_rdma(&line.rest.to_ascii_lowercase()) {
+        return Some(Service::Rdma);
+    }
+    OF_CLUSTERS.contains(&&*line.module).then_some(Service::Mostly)
+}
+
 /// The beginning of a line and what follows it.
 fn split(text: &str) -> Option<(&str, &str)> {
     let (head, rest) = text.split_once(": ")?;

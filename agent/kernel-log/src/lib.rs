@@ -22,6 +22,7 @@ mod table;
 mod trace;
 
 pub use classify::{Judgement, Report, classify, judge, of_record};
+pub use consumer::{Service, service};
 pub use event::{Device, Event, EventClass, EventKind};
 pub use gpu::{Xid, xid};
 pub use host_memory::is_of_host_memory;

@@ -97,6 +97,9 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         (&["probe", "failed with error -517"], None),
         (&["probe", "failed"], Some(ProbeFailed)),
         (&["failed to probe"], Some(ProbeFailed)),
+        // mlx4 in a virtual machine: the driver of the host does not answer, or is of a release that does not serve this one.
+        (&["pf is not responsive"], Some(ProbeFailed)),
+        (&["slave driver version is not supported"], Some(ProbeFailed)),
         (&["missing registers bar"], Some(ProbeFailed)),
         (&["init_one failed"], Some(ProbeFailed)),
         (&["load_one failed"], Some(ProbeFailed)),

@@ -3,13 +3,14 @@
 //! The kernel logs what a driver says of its device, and also what a user did: the name and number of a process that
 //! crashed, the path of its program, the command line of the boot. Only the former is kept, by how the line begins.
 
-/// Drivers and subsystems that speak of IOMMU, PCIe, RDMA devices and GPUs. Each is the first word of its lines, followed
+use crate::origin::{Message, is_adapter};
+
+/// What speaks of IOMMU, PCIe, RDMA devices and GPUs, besides the drivers of [`is_adapter`]. Each is the first word of its lines, followed
 /// by `:` or a space. An entry that ends in `*` is a prefix.
 const SPEAKERS: &str = "\
-    ACPI AER AMD-Vi AMD DMAR DMAR-IR EDAC EEH Memory NVRM Neighbour PCI amdgpu amdkfd arm-smmu arm-smmu-v3 auxiliary bnxt_en bnxt_re \
-    cx7-pcie-hotplug cxgb4 efa efa_nv_peermem erdma gdrdrv habanalabs hfi1 hns3 hns_roce* i40e i40iw iommu ib_* ice idpf infiniband ionic \
-    ionic_rdma irdma iw_* kfd mana mana_ib mlx4_* mlx5_* mlx_compat mlxfw neighbour nv_peer_mem nvidia nvidia-* nvidia_* pci \
-    pci_bus pcieport pciehp qede qedr rdma_* rdmavt rxe* siw* vfio-pci vfio_pci vmw_pvrdma x86/tme";
+    ACPI AER AMD-Vi AMD DMAR DMAR-IR EDAC EEH Memory NVRM Neighbour PCI amdgpu amdkfd arm-smmu arm-smmu-v3 auxiliary cx7-pcie-hotplug \
+    efa_nv_peermem gdrdrv hns_roce* iommu ib_* infiniband iw_* kfd mlx4_* mlx5_* mlx_compat mlxfw neighbour nv_peer_mem nvidia nvidia-* \
+    nvidia_* pci pci_bus pcieport pciehp rdma_* rdmavt rxe* siw* vfio-pci vfio_pci x86/tme";
 
 /// What the kernel says when it refuses a module because of its signature (`kernel/module/signing.c`): no driver says it.
 const REFUSED_MODULES: [&str; 3] = [
@@ -167,13 +168,18 @@ pub fn is_known(text: &str) -> bool {
     let text = text.strip_prefix("(NULL ib_device): ").unwrap_or(text);
     let end = text.find([':', ' ']).unwrap_or(text.len());
     let first = &text[..end];
-    let speaks = SPEAKERS
-        .split_whitespace()
-        .any(|speaker| match speaker.strip_suffix('*') {
-            Some(prefix) => first.starts_with(prefix),
-            None => first == speaker,
-        });
-    speaks && !is_about_a_process(text)
+    let mut speakers = SPEAKERS.split_whitespace();
+    let speaks = speakers.any(|speaker| match speaker.strip_suffix('*') {
+        Some(prefix) => first.starts_with(prefix),
+        None => first == speaker,
+    });
+    // The drivers of adapters are those whose messages are read, in each of their forms: `[qed_mcp_cmd:560(qed0)]The MFW failed …`.
+    let is_of_adapter = || {
+        is_adapter(first)
+            || text.starts_with(['[', '<'])
+                && Message::parse(text).is_some_and(|message| is_adapter(message.driver))
+    };
+    (speaks || is_of_adapter()) && !is_about_a_process(text)
 }
 
 /// Whether the text begins with the name of a process, which its owner chooses, and its number: `name[4711]: segfault …`,
@@ -223,10 +229,18 @@ mod tests {
             "(NULL ib_device): bnxt_re: probe error: RoCE is not supported on this device",
             "mlx5_0:mlx5_ib_alloc_pd:2345:(pid 4711): failed",
             "{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 5",
+            "qed 0000:17:00.0: AER: can't recover (no error_detected callback)",
+            "[qed_mcp_cmd_and_union:560(qed0)]The MFW failed to respond to command",
+            "<mlx4_ib> create_pv_resources: Couldn't create tunnel CQ (-12)",
+            "be2net 0000:04:00.0: Unrecoverable Error detected in the adapter",
+            "cxi_core 0000:21:00.0: EXT error",
         ] {
             assert!(is_known(without_time(line)), "{line}");
         }
         for line in [
+            "qedx 0000:17:00.0: failed",
+            "[qedx_start:12(qed0)]failed",
+            "[alice:4711(qed0)]failed",
             "python3[91234]: segfault at 0 ip 00007f sp 00007f error 4 in libmlx5.so.1[7f+1000]",
             // The name of a process is up to its owner.
             "DMAR: [DMA Read[4711]: segfault at 0 ip 0 sp 0 error 4 in Request device [18:00.0][55+1]",

@@ -8,7 +8,12 @@ use super::line::{after, is_word, number};
 use crate::symptom::SymptomKind::{self as K};
 
 /// Words of the lines that [`find`] reads and that no other list has, in lower case.
-pub(super) const ANCHORS: &[&str] = &["error code is", "available pcie bandwidth, limited", ": assigned"];
+pub(super) const ANCHORS: &[&str] = &[
+    "error code is",
+    "available pcie bandwidth, limited",
+    "device supports x",
+    ": assigned",
+];
 
 /// What a code in a line in lower case means, and where it stands.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
@@ -170,12 +175,27 @@ fn firmware_file(lower: &str) -> Option<(K, usize)> {
 /// `63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link at 0000:40:01.1 (capable of 252.048 Gb/s with 16.0 GT/s PCIe
 /// x16 link)`, which the kernel reports at each start. Many adapters work in a narrower slot than they could use; a third is too little.
 fn pci_bandwidth(lower: &str) -> Option<(K, usize)> {
+    if let Some(at) = pci_width(lower) {
+        return Some((K::PciLimited, at));
+    }
     let rate = |text: &str| text.split('.').next()?.trim().parse::<u32>().ok();
     let at = lower.find(" gb/s available pcie bandwidth, limited by")?;
     let available = lower[..at].rsplit(' ').next().and_then(rate)?;
     let capable = after(&lower[at..], "capable of ").and_then(rate)?;
     // A virtual machine shows no link: `0.000 Gb/s …, limited by Unknown x0 link`.
     (available > 0 && available.saturating_mul(3) <= capable).then_some((K::PciLimited, at))
+}
+
+/// `PCIe link width is x4, device supports x16`: mlx4 and others, where the slot has a third of the lanes or fewer.
+fn pci_width(lower: &str) -> Option<usize> {
+    let at = lower.find("link width is x")?;
+    let lanes = |text: &str| {
+        let digits = text.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse::<u32>().ok()
+    };
+    let used = lanes(&lower[at + "link width is x".len()..])?;
+    let supported = after(&lower[at..], "device supports x").and_then(lanes)?;
+    (used > 0 && used.saturating_mul(3) <= supported).then_some(at)
 }
 
 /// `modprobe: FATAL: Module nvme-rdma not found in directory /lib/modules/6.1.0`: a module of RDMA or of storage over RDMA.

@@ -179,6 +179,7 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         later::doubt_rejection,
         later::end_fabric,
         later::pass_over,
+        later::end_parts,
     ] {
         find_end(symptoms);
     }

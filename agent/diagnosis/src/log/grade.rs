@@ -9,9 +9,12 @@ pub(super) mod provider;
 mod quoted;
 mod words;
 
+use rdma_health_kernel_log::Service;
+
 use super::{
     codes,
     events::is_of_cm,
+    kernel::of_service,
     line::{Lower, is_word},
     operation::{creates_handle, operation},
     phrases::Occurrence,
@@ -63,7 +66,7 @@ impl Grade {
             .or_else(|| warned(lower).filter(|_| level == Some(Level::Warning)));
         let harmless = is_harmless(lower);
         Self {
-            about_rdma: is_about_rdma(lower),
+            about_rdma: is_about_rdma(lower) || of_service(line.text) == Some(Service::Rdma),
             failing: failure.is_some() && !harmless,
             level,
             quoted: is_quoted(line, level, failure),

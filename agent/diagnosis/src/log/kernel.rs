@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use rdma_health_kernel_log::{EventKind, Judgement, Report, is_adapter, judge};
+use rdma_health_kernel_log::{EventKind, Judgement, Report, Service, is_adapter, judge, service};
 
 use super::{
     line::Lower,
@@ -154,6 +154,11 @@ pub(super) fn user_of(driver: &str) -> User {
     } else {
         User::Other
     }
+}
+
+/// What a line of the kernel is, if a service that uses RDMA wrote it: a file system, storage, a network protocol.
+pub(super) fn of_service(text: &str) -> Option<Service> {
+    is_of_kernel(text).then(|| service(text)).flatten()
 }
 
 /// Whether a line begins as those of `dmesg` and of the journal do: `[ 1234.567] `, `[Mon Oct 16 09:54:43 2023] `, `host kernel: `.

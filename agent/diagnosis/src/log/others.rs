@@ -5,12 +5,14 @@ mod scheduler;
 
 use std::sync::LazyLock;
 
+use rdma_health_kernel_log::Service;
+
 use super::{
     Log, attach, cluster,
     entity::named,
     foreign::is_of_other_layer,
     grade::Level,
-    kernel::is_of_kernel,
+    kernel::{is_of_kernel, of_service},
     line::Lower,
     phrases::{Occurrence, Phrases},
     recognise,
@@ -109,7 +111,7 @@ impl Others {
             && !attach::is_of_first_network(&line.lower)
             && !cluster::lacks_other(&line.lower)
             // The kernel complains of many parts of a computer that have nothing to do with a job.
-            && !is_of_kernel(line.text)
+            && (!is_of_kernel(line.text) || of_service(line.text) == Some(Service::Mostly))
             && named(line).function.is_none();
         if !is_one || works(&line.lower) || scheduler::is_harmless(&line.lower) {
             return;

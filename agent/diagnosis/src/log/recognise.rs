@@ -54,6 +54,7 @@ use super::{
     registration,
     removal::Removals,
     renamed::Renamed,
+    retries::Retries,
     settings::{self, Fact},
     shown::{Shown, has_ample_memlock},
     success::Successes,
@@ -130,6 +131,7 @@ pub(super) struct Recogniser {
     interfaces: Interfaces,
     /// Adapters that were taken away.
     removals: Removals,
+    retries: Retries,
     /// Providers that have nothing for the program.
     providers: Providers,
     /// What perftest measured.
@@ -422,6 +424,7 @@ impl Recogniser {
         }
         self.interfaces.add(line, number);
         self.removals.add(line, number);
+        self.retries.add(line, number);
         self.providers.add(line, number);
     }
 
@@ -558,6 +561,11 @@ impl Recogniser {
     pub(super) fn unplaced(&mut self, has_crashed: bool) -> Option<Symptom> {
         self.end_report();
         self.unplaced.take().filter(|_| !has_crashed)
+    }
+
+    /// The attempts to connect with which the log ends.
+    pub(super) fn unconnected(&self) -> Option<Symptom> {
+        self.retries.unconnected()
     }
 
     /// The message of a driver that asks for newer firmware, which may be why a program finds no adapter.

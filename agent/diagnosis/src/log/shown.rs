@@ -23,9 +23,14 @@ pub struct ZeroGuid {
     pub line: u64,
     /// The device, if this or an earlier line names it.
     pub device: Option<String>,
+    /// Whether its port is of Ethernet, as far as the tool printed it below.
+    pub is_ethernet: Option<bool>,
     /// The line.
     pub text: String,
 }
+
+/// Number of lines after the GUID of a device within which a tool prints the link layer of its first port.
+const PORT_WITHIN: u64 = 24;
 
 /// What Open MPI's transport openib says of an adapter that it does not use, in lower case.
 const LEFT_OUT: &str = "initializing an openfabrics device";
@@ -87,6 +92,8 @@ static WORTH: LazyLock<Phrases> = LazyLock::new(|| {
         "ibstat",
         "ibv_devinfo",
         "guid:",
+        "link layer:",
+        "link_layer:",
         "ulimit -",
         "max locked memory",
         "fatal: module ",
@@ -131,7 +138,11 @@ impl Shown {
             let first = gid::row(&lower).filter(|(index, gid)| *index == 0 && gid::is_of_mac(*gid));
             self.first_of_table = first.map(|(_, gid)| (number, gid.to_string()));
         }
-        if self.zero.is_some() {
+        if let Some(zero) = &mut self.zero {
+            // The rows of the next device are not about this one.
+            if zero.is_ethernet.is_none() && number <= zero.line + PORT_WITHIN {
+                zero.is_ethernet = link_layer(&lower);
+            }
             return;
         }
         if names_device(&lower)
@@ -145,6 +156,7 @@ impl Shown {
             self.zero = Some(ZeroGuid {
                 line: number,
                 device: self.device.clone(),
+                is_ethernet: None,
                 text: excerpt(text.trim(), 0),
             });
         }
@@ -248,6 +260,18 @@ fn names_device(lower: &str) -> bool {
         || trimmed.starts_with("hca_id:")
         || lower.contains("ibstat")
         || lower.contains("ibv_devinfo")
+}
+
+/// Whether a port is of Ethernet, by the row of a tool in lower case: `Link layer: Ethernet`, `link_layer:  InfiniBand`.
+fn link_layer(lower: &str) -> Option<bool> {
+    let value = ["link layer:", "link_layer:"]
+        .iter()
+        .find_map(|label| after(lower, label))?;
+    match value.trim() {
+        "ethernet" => Some(true),
+        "infiniband" => Some(false),
+        _ => None,
+    }
 }
 
 /// Whether a line in lower case shows a GUID of zeros: `Node GUID: 0x0000000000000000`, `node_guid:  0000:0000:0000:0000`.

@@ -90,7 +90,9 @@ impl Below {
 impl Report {
     /// The report that a line begins.
     pub(super) fn begin(text: &str, lower: &str, line: u64) -> Option<Self> {
-        let is_crash = CRASHES.iter().any(|phrase| lower.contains(phrase));
+        // What a program did is in the same words: `traps: app[4711] general protection fault ip:7f… in libmlx5.so.1[7f…]`.
+        let is_of_program = lower.contains("traps: ");
+        let is_crash = !is_of_program && CRASHES.iter().any(|phrase| lower.contains(phrase));
         let header = HEADERS
             .iter()
             .find(|(phrases, _)| phrases.iter().all(|phrase| lower.contains(phrase)));
@@ -259,6 +261,49 @@ fn is_task_of_user(line: &str) -> bool {
             .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
     };
     USERS.iter().any(|name| is_one(name))
+}
+
+/// Whether the kernel reports that a program crashed in a library of RDMA, by a line in lower case: `app[4711]: segfault at 0 ip 7f… sp 7f… error 4 in
+/// mca_btl_openib.so[7f…+40000]`.
+pub(super) fn is_crash_in_library(lower: &str) -> bool {
+    const CRASHES: [&str; 4] = [
+        "segfault at ",
+        "general protection fault",
+        "general protection ip:",
+        "trap ",
+    ];
+    const LIBRARIES: [&str; 22] = [
+        "ibverbs",
+        "rdmacm",
+        "ibumad",
+        "ibmad",
+        "mlx4",
+        "mlx5",
+        "efa-",
+        "hfi1",
+        "psm2",
+        "psm3",
+        "openib",
+        "libucp",
+        "libuct",
+        "libucs",
+        "libucm",
+        "ucx",
+        "libfabric",
+        "nccl-net",
+        "nvshmem",
+        "bnxt_re",
+        "irdma",
+        "mtl_ofi",
+    ];
+    if !CRASHES.iter().any(|words| lower.contains(words)) {
+        return false;
+    }
+    let file = lower
+        .rsplit_once(" in ")
+        .and_then(|(_, rest)| rest.split_once('['))
+        .map(|(file, _)| file);
+    file.is_some_and(|file| file.contains(".so") && LIBRARIES.iter().any(|name| file.contains(name)))
 }
 
 /// Whether a line lists the modules that are loaded, and a user of RDMA is among them.

@@ -1,6 +1,6 @@
 //! What Kubernetes could not give a pod: resources, networks, virtual functions.
 
-use super::{Case, Scales, logged, pods};
+use super::{Case, Scales, logged, pods, refused};
 use crate::symptom::{Symptom, SymptomKind};
 
 /// What to do about a resource that a pod requests and does not get.
@@ -220,7 +220,7 @@ pub(super) fn function_step(symptom: &Symptom) -> Option<&'static str> {
     if let Some(step) = count_step(&text) {
         return Some(step);
     }
-    if let Some(step) = pods::function(&text) {
+    if let Some(step) = refused::step(&text).or_else(|| pods::function(&text)) {
         return Some(step);
     }
     if has(&["admin mac", "adminmac", "setvfmac"]) {

@@ -16,6 +16,13 @@ pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
         scales.shows(&symptom.source, &symptom.text);
         scales.next_step = Some(STOPPED.to_owned());
     }
+    if let Some(symptom) = of_guest(case) {
+        scales.insisted_step = Some(OF_GUEST.to_owned());
+        return scales.against(
+            &symptom.source,
+            "the function belongs to a virtual machine or a program in user space (vfio-pci), whose addresses must be translated",
+        );
+    }
     if let Some(symptom) = case.seen(&[SymptomKind::PassthroughMissing]).next() {
         scales.fits(&symptom.source, &symptom.text);
         scales.next_step = Some(
@@ -78,6 +85,28 @@ pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
         _ => {}
     }
 }
+
+/// A fault of the IOMMU, if this node has lent the functions of all such faults to virtual machines.
+fn of_guest<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let functions = case.node.functions();
+    let is_lent = |symptom: &&Symptom| {
+        let named = symptom.named.function.as_deref();
+        let own = functions.iter().find(|function| named == Some(function.address));
+        own.is_some_and(|function| function.lent_to.is_some())
+    };
+    let all = case.symptoms.iter().copied();
+    let faults: Vec<&Symptom> = all
+        .filter(|symptom| symptom.kind == SymptomKind::IommuFault)
+        .collect();
+    let first = faults.first().copied()?;
+    faults.iter().all(is_lent).then_some(first)
+}
+
+/// What to do about a fault of a function that a virtual machine has.
+const OF_GUEST: &str = "The function belongs to a virtual machine or a program in user space (vfio-pci): iommu=pt does not apply to it, and it may reach only the memory that its user \
+    mapped. Look in the guest first: its driver and firmware, and whether it was reset or ended while the adapter was working (then the fault is over). If transfers between devices of the \
+    guest fail (a GPU and an adapter), the memory regions of one must be mapped for the other: the log of QEMU or the hypervisor shows VFIO_MAP_DMA errors, and the locked memory of the \
+    process must cover all memory of the guest (memlock, <memtune><hard_limit> of libvirt).";
 
 /// Why the path between adapter and GPU does not matter.
 const HOST_MEMORY: &str = "the program registers memory of the host, and no line names a GPU";

@@ -2,7 +2,7 @@
 
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales};
+use super::{Case, Scales, cluster::GUID_STEP};
 use crate::log::{ZeroGuid, is_of_build};
 use crate::symptom::{Software, Symptom, SymptomKind};
 
@@ -15,10 +15,37 @@ pub(super) fn without_guid<'a>(case: &Case<'a>) -> Option<&'a ZeroGuid> {
     unresolved.any(is_unfound).then_some(zero)
 }
 
+/// Whether the device with a GUID of zero has ports of Ethernet, by what the tool printed or by this node.
+fn is_of_ethernet(case: &Case<'_>, zero: &ZeroGuid) -> bool {
+    zero.is_ethernet.unwrap_or_else(|| {
+        let mut hcas = case.node.hcas();
+        let own = hcas.find(|hca| zero.device.as_deref() == Some(&*hca.name));
+        own.is_some_and(|hca| case.node.ports_of(hca).any(|port| port.is_ethernet()))
+    })
+}
+
+/// What to do about a virtual function with a GUID of zero.
+pub(super) fn step_of_zero(case: &Case<'_>, zero: &ZeroGuid) -> &'static str {
+    if is_of_ethernet(case, zero) {
+        MAC_STEP
+    } else {
+        GUID_STEP
+    }
+}
+
+/// How a virtual function of Ethernet gets its GUID: its driver makes it of the administrative MAC address when it starts.
+const MAC_STEP: &str = "Give the virtual function an administrative MAC address on the host, and bind its driver again, which makes the GUID of it: ip link set PF vf N mac MAC, then echo \
+    ADDRESS > /sys/bus/pci/drivers/mlx5_core/unbind, and the same with bind. The SR-IOV operator does so for policies with isRdma: true. rdma_cm finds no device without a \
+    GUID; programs that connect without it work. ibv_devinfo must show a node_guid that is not zero.";
+
 /// Two devices with one GUID, or one without.
 pub(crate) fn guids(case: &Case<'_>, scales: &mut Scales) {
     if let Some(zero) = without_guid(case) {
         scales.shows(format!("log line {}", zero.line), &zero.text);
+        if is_of_ethernet(case, zero) {
+            scales.next_step = Some(MAC_STEP.to_owned());
+            return;
+        }
         scales.next_step = Some(
             "Give the device its GUID: rdma_cm finds no device whose node GUID is zero. A virtual function: on the host, ip link set PF vf N node_guid GUID and the same with port_guid, \
             then bind its driver again. A physical one: update its firmware (mlxfwmanager), and flash its GUIDs (flint -d ADDRESS query shows them; flint sg sets them). ibv_devinfo must \

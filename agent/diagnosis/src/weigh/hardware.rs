@@ -5,8 +5,9 @@ use rdma_health_protocol::Errno;
 
 use super::{
     Case, Scales,
-    cluster::{GUID_STEP, function_step},
+    cluster::function_step,
     crash::{hung_consumer, without_interrupts},
+    fabric,
     job::logged,
     network::{ABSENT, absent_and_down},
 };
@@ -153,7 +154,7 @@ pub(crate) fn virtual_functions(case: &Case<'_>, scales: &mut Scales) {
     };
     if !case.is_efa() && case.symptoms.iter().any(|symptom| is_there(&symptom)) {
         scales.shows(format!("log line {}", zero.line), &zero.text);
-        scales.next_step = Some(GUID_STEP.to_owned());
+        scales.next_step = Some(fabric::step_of_zero(case, zero).to_owned());
     }
 }
 

@@ -68,6 +68,11 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// UCX does not know the speed or width of a port, which is newer than its release.
+const NEWER_PORT: &str = "Update UCX: this release does not know the speed or the width of the port (ibv_devinfo -v | grep -e active_speed -e active_width; 128 is the speed of NDR, \
+    16 a width of two lanes), so it cannot use that port. ucx_info -v shows the release that the job loads, which may be another one than that of the system: Open MPI may bring its own \
+    (rebuild it with --with-ucx=DIR). Until then, UCX_NET_DEVICES with ports of another speed works.";
+
 /// What to do where a message in lower case says that the adapter, or its driver, does not have something.
 fn without(text: &str) -> Option<&'static str> {
     let of_libfabric = ["getinfo", "requested capabilities", "unsupported capabilities"];
@@ -95,6 +100,8 @@ fn without(text: &str) -> Option<&'static str> {
                 and requests: nvmf_create_transport with a lower -q (queue depth) and -m (queue pairs), nvme connect with fewer queues (-i) and a \
                 lower queue size (-Q). Or use an adapter of RoCE or InfiniBand.",
         )
+    } else if text.contains("invalid active_") {
+        Some(NEWER_PORT)
     } else if text.contains("unsupported qp type") {
         Some(IWARP)
     } else if text.contains("opcode") {

@@ -1,5 +1,6 @@
 //! What to do where a pod or container does not get its devices, as far as the message shows. The texts are in lower case.
 
+use super::refused;
 use crate::{log, symptom::Symptom};
 
 /// Words of a message, one of which must be there, and what to do.
@@ -203,7 +204,14 @@ pub(super) fn network(text: &str) -> Option<&'static str> {
         // Multus says why it did not get the network after these words, or nothing more.
         (&["getting the delegate"], NO_NETWORK),
     ];
-    first(OF_INTERFACE, text).or_else(|| first(STEPS, text))
+    // A driver that does not have an operation refuses it for every pod.
+    let of_function = || {
+        let is_one = text.contains(" vf ") && !text.contains("vlan");
+        is_one.then(|| refused::step(text)).flatten()
+    };
+    first(OF_INTERFACE, text)
+        .or_else(of_function)
+        .or_else(|| first(STEPS, text))
 }
 
 /// A container that did not start because of its devices.
@@ -247,7 +255,7 @@ pub(super) fn function(text: &str) -> Option<&'static str> {
             function is created or configured on its node.",
         ),
         (
-            &["lastsyncerror", "draining"],
+            &["draining", "drain node", "to drain"],
             "Look for what blocks the drain of the node: kubectl get pdb -A, and the pods that the daemon's log names as not ended (Draining failed with). The SR-IOV \
             operator changes virtual functions only after that. End those pods, or set disableDrain: true in SriovOperatorConfig for a single node; \
             kubectl get sriovnetworknodestates -A -o yaml shows the state.",

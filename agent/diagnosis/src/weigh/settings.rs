@@ -88,18 +88,40 @@ fn names(case: &Case<'_>, scales: &mut Scales) -> bool {
     true
 }
 
+/// What Open MPI's transport could not create or register before it was left out.
+fn failed_before<'a>(case: &Case<'a>, left_out: &Symptom) -> Option<&'a Symptom> {
+    let mut symptoms = case.symptoms.iter().copied();
+    symptoms.find(|symptom| {
+        let is_of_memory = matches!(
+            symptom.kind,
+            SymptomKind::CreateFailed | SymptomKind::RegMrNoMemory | SymptomKind::MemlockWarning
+        );
+        is_of_memory && symptom.line < left_out.line
+    })
+}
+
+/// Open MPI does not use its transport openib.
+fn without_openib(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
+    if let Some(first) = failed_before(case, symptom) {
+        return scales.against(
+            &first.source,
+            "the transport failed before it was left out, and the reason is there",
+        );
+    }
+    scales.shows(&symptom.source, &symptom.text);
+    scales.next_step = Some(
+        "Select UCX: mpirun --mca pml ucx, with an Open MPI that was built with it (ompi_info | grep -i ucx). If the job uses UCX already, \
+        only the transport openib is left out, and --mca btl ^openib ends the message. To use openib with InfiniBand: \
+        --mca btl_openib_allow_ib 1, with a parameter that the message names corrected; a RoCE port needs an IP address then, and \
+        --mca btl_openib_cpc_include rdmacm."
+            .into(),
+    );
+}
+
 pub(crate) fn settings(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::RdmaDisabled]).next() {
         if !symptom.text.to_ascii_lowercase().contains("nccl_ib_disable") {
-            scales.shows(&symptom.source, &symptom.text);
-            scales.next_step = Some(
-                "Select UCX: mpirun --mca pml ucx, with an Open MPI that was built with it (ompi_info | grep -i ucx). If the job uses UCX already, \
-                only the transport openib is left out, and --mca btl ^openib ends the message. To use openib with InfiniBand: \
-                --mca btl_openib_allow_ib 1, with a parameter that the message names corrected; a RoCE port needs an IP address then, and \
-                --mca btl_openib_cpc_include rdmacm."
-                    .into(),
-            );
-            return;
+            return without_openib(case, symptom, scales);
         }
         scales.shows(&symptom.source, "NCCL_IB_DISABLE is 1");
         scales.next_step = Some(

@@ -13,6 +13,20 @@ fn check(lines: &[(&str, &str)]) {
     }
 }
 
+#[test]
+fn a_guest_whose_host_does_not_serve_it_has_no_adapter() {
+    check(&[
+        (
+            "mlx4_core 0000:00:05.0: PF is not responsive, skipping initialization",
+            "0000:00:05.0 probe-failed",
+        ),
+        (
+            "mlx4_core 0000:00:05.0: slave driver version is not supported by the master",
+            "0000:00:05.0 probe-failed",
+        ),
+    ]);
+}
+
 /// Lines of mlx5 and what they report.
 const MLX5: &[(&str, &str)] = &[
     (

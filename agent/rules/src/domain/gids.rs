@@ -8,6 +8,7 @@ use std::{
 use rdma_health_node::{
     Function, Node, Port,
     infiniband::{CLASS, Guid, Hca},
+    limits::Runtime,
     peers::exceptions,
     platform::is_accelerated_networking,
     port::Kind,
@@ -47,7 +48,8 @@ pub static GID_MISSING: Rule = Rule {
 };
 
 static NO_PORT_HAS_ONE: Exception = Exception {
-    condition: "if no port of the node has such a GID, this one has no routed IPv6 GID, and no probe failed without one",
+    condition: "if no port of the node has such a GID, this one has no routed IPv6 GID, no probe failed without one, and not both: it serves GPUs, and a batch system \
+        (slurmd) starts jobs on this node, which use the addresses of the node itself",
     severities: Severities::INFO.rdma_expected(Severity::Warning),
 };
 
@@ -92,6 +94,8 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
         .collect();
     of_ipv6.retain(|kind| without_any.contains(kind));
     let functions = node.functions();
+    let starts_jobs = has_batch_system(node);
+    let of_gpus = ports_of_gpus(node);
     let without = roce_ports(node).filter(|(port, _)| port.routable_gid().is_none());
     let found = without.filter_map(|(port, gids)| {
         let probe_failed = probe_found_no_gid(node, &port);
@@ -115,7 +119,8 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
         } else if equal_ports_have_one || probe_failed || share.is_some() || only_v1 {
             None
         } else if nowhere && !has_ipv6(gids) {
-            Some(&NO_PORT_HAS_ONE)
+            let is_for_jobs = starts_jobs && of_gpus.contains(&Subject::of_port(&port));
+            (!is_for_jobs).then_some(&NO_PORT_HAS_ONE)
         } else {
             Some(&ONLY_OTHERS_HAVE_ONE)
         };
@@ -194,6 +199,22 @@ const AUTOMATIC: Remedy = Remedy {
     host: "ip -br addr show NETDEV; journalctl -b | grep -e NETDEV | grep -i dhcp",
     ..Remedy::all("")
 };
+
+/// Whether a batch system starts jobs on this node. They run in its network namespace; what Kubernetes gives a pod has addresses of the pod.
+fn has_batch_system(node: &Node) -> bool {
+    let mut runtimes = node.limits.runtimes.known().into_iter().flatten();
+    runtimes.any(Runtime::is_scheduler)
+}
+
+/// The ports that serve the GPUs of the node, if there are several: a single one may be that of the node's own network.
+fn ports_of_gpus(node: &Node) -> BTreeSet<Subject> {
+    let peers = node.peers().into_iter();
+    let of_gpus = peers.filter(|peers| peers.serve_gpus && peers.ports.len() > 1);
+    of_gpus
+        .flat_map(|peers| peers.ports)
+        .map(|port| Subject::of_port(&port))
+        .collect()
+}
 
 /// The kinds of the ports that serve GPUs, if most of these ports are InfiniBand or have a RoCE v2 GID of a routed address.
 fn rails<'a>(node: &'a Node) -> BTreeSet<Kind<'a>> {

@@ -247,16 +247,25 @@ pub static VF_GUID_ZERO: Rule = Rule {
     judge: vf_guid_zero,
 };
 
+/// What to do about a virtual function of Ethernet, whose driver makes the GUID of its administrative MAC address.
+const OF_ETHERNET: Remedy = Remedy {
+    any: "Give the virtual function an administrative MAC address from the physical function, then bind its driver again, which makes the GUID of it.",
+    host: "ip link set PF vf N mac MAC; echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/unbind; echo ADDRESS > \
+        /sys/bus/pci/drivers/mlx5_core/bind",
+    openshift: "Set isRdma: true in the SriovNetworkNodePolicy: the operator then sets the address and binds the driver again.",
+    kubernetes: "Set isRdma: true in the SriovNetworkNodePolicy: the operator then sets the address and binds the driver again.",
+};
+
 fn vf_guid_zero(node: &Node, _: &Expectations) -> Vec<Draft> {
     let zero = node
         .hcas()
         .filter(|hca| hca.is_virtual() && hca.node_guid.known().is_some_and(|guid| guid.0 == 0));
     let found = zero.map(|hca| {
         let address = hca.pci_address.known().map_or("?", String::as_str);
-        let what = if node.ports_of(hca).any(|port| port.is_infiniband()) {
-            "its port cannot come up"
+        let (what, remedy) = if node.ports_of(hca).any(|port| port.is_infiniband()) {
+            ("its port cannot come up", VF_GUID_ZERO.remedy)
         } else {
-            "rdma_cm cannot use it"
+            ("rdma_cm cannot use it", OF_ETHERNET)
         };
         Draft::new(
             &VF_GUID_ZERO,
@@ -266,6 +275,7 @@ fn vf_guid_zero(node: &Node, _: &Expectations) -> Vec<Draft> {
                 hca.name
             ),
         )
+        .remedy(remedy)
         .evidence(format!("{CLASS}/{}/node_guid", hca.name), "0000:0000:0000:0000")
     });
     found.collect()

@@ -287,3 +287,36 @@ fn an_ipv6_only_fabric_is_info() {
         "it is not routed"
     );
 }
+
+#[test]
+fn rails_without_addresses_are_a_warning_where_a_batch_system_starts_jobs() {
+    let severities = |scheduler: bool, ipv6: bool| {
+        let mut node = node("h100-connectx7", |_| {});
+        let names: Vec<_> = node.hcas().map(|hca| hca.name.clone()).collect();
+        for name in &names {
+            without_ipv4(&mut node, name);
+        }
+        if ipv6 {
+            for rail in 0..8u8 {
+                with_port(&mut node, &format!("mlx5_{rail}"), |port| {
+                    if let Fact::Known(gids) = &mut port.gids {
+                        for gid in gids.iter_mut().filter(|gid| gid.index == 1) {
+                            gid.gid = "2001:db8::5".parse().unwrap();
+                        }
+                    }
+                });
+            }
+        }
+        if scheduler && let Fact::Known(runtimes) = &mut Arc::make_mut(&mut node.limits).runtimes {
+            runtimes[0].name = "slurmd".into();
+        }
+        of(&node, &auto(), "gid-missing")
+    };
+    let rail = |found: &[String], severity: &str| found.contains(&format!("mlx5_0:1 {severity}"));
+    assert!(rail(&severities(true, false), "warning"));
+    assert!(
+        rail(&severities(false, false), "info"),
+        "pods bring their own addresses"
+    );
+    assert!(!rail(&severities(true, true), "warning"), "IPv6 only");
+}

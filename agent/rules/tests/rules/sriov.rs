@@ -180,3 +180,43 @@ fn a_representor_is_not_judged_as_a_port() {
         assert_eq!(of(&switchdev, &profile(Profile::Rdma), rule), [""; 0], "{rule}");
     }
 }
+
+#[test]
+fn a_function_of_ethernet_without_guid_is_given_a_mac_address() {
+    let guid = node(VFS, |tree| set(tree, "/mlx5_2/node_guid", "0000:0000:0000:0000"));
+    let remedy = &findings(&guid, &auto(), "vf-guid-zero")[0].remedy;
+    assert!(
+        remedy.contains("MAC address") && !remedy.contains("node_guid GUID"),
+        "{remedy}"
+    );
+}
+
+#[test]
+fn a_function_of_infiniband_in_use_below_an_active_port_is_held_down() {
+    let held = |is_up: bool, guid: u64, physical_is_active: bool| {
+        let mut node = node(VFS, |_| {});
+        for name in ["mlx5_0", "mlx5_1"] {
+            with_port(&mut node, name, |port| {
+                port.link_layer = Fact::Known(rdma_health_node::infiniband::LinkLayer::InfiniBand);
+            });
+        }
+        with_hca(&mut node, "mlx5_1", |hca| {
+            hca.node_guid = Fact::Known(rdma_health_node::infiniband::Guid(guid));
+        });
+        with_port(&mut node, "mlx5_1", |port| {
+            down(port);
+            if let Fact::Known(netdev) = &mut port.netdev {
+                netdev.admin_up = Fact::Known(is_up);
+            }
+        });
+        if !physical_is_active {
+            with_port(&mut node, "mlx5_0", down);
+        }
+        let found = of(&node, &auto(), "port-down");
+        found.iter().any(|found| found.starts_with("mlx5_1:1 "))
+    };
+    assert!(held(true, 7, true));
+    assert!(!held(false, 7, true), "no pod has it");
+    assert!(!held(true, 0, true), "vf-guid-zero reports it");
+    assert!(!held(true, 7, false), "the physical port is what is down");
+}

@@ -204,6 +204,22 @@ pub(super) fn is_unselected(symptom: &Symptom) -> bool {
     symptom.kind == K::NoDevice && symptom.text.contains("cannot be selected")
 }
 
+/// Whether Open MPI says in general that none of its parts could be used. A library that one of them loaded, and that complained before, had been found.
+pub(super) fn is_of_no_part(symptom: &Symptom) -> bool {
+    symptom.kind == K::BackendMissing
+        && symptom
+            .text
+            .to_ascii_lowercase()
+            .contains("no components were able to be opened")
+}
+
+/// Whether a library below Open MPI reports an error by itself, known or not.
+pub(super) fn is_of_lower_layer(symptom: &Symptom) -> bool {
+    let is_of_library = matches!(symptom.software, Some(Software::Ucx | Software::Libfabric));
+    let is_error = symptom.kind != K::Unrecognised || level(&symptom.text) == Some(Level::Error);
+    symptom.kind == K::BackendFailed || is_of_library && is_error
+}
+
 /// What Open MPI reports of a part that it cannot use, whatever the reason.
 pub(super) fn is_left_out(symptom: &Symptom) -> bool {
     symptom.software == Some(Software::OpenMpi)

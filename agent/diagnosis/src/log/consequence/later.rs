@@ -1,7 +1,7 @@
 //! Failures of a library before and after the one that ended the program.
 
-use super::kinds::is_of_psm;
-use crate::symptom::{Grade, Symptom, SymptomKind as K};
+use super::kinds::{is_local, is_of_lower_layer, is_of_no_part, is_of_psm, is_unselected};
+use crate::symptom::{Grade, Software, Symptom, SymptomKind as K};
 
 /// The first line of a failure that is one of those.
 fn first(symptoms: &[Symptom], is_one: fn(&Symptom) -> bool) -> Option<u64> {
@@ -58,5 +58,24 @@ pub(super) fn doubt_rejection(symptoms: &mut [Symptom]) {
     }
     for symptom in symptoms.iter_mut().filter(|symptom| is_rejection(symptom)) {
         symptom.grade = symptom.grade.min(Grade::Unrecognised);
+    }
+}
+
+/// Open MPI says that it leaves a transport out, or that none of its parts could be used, after the library below, or the transport itself, reported why.
+pub(super) fn end_parts(symptoms: &mut [Symptom]) {
+    let complained = symptoms
+        .iter()
+        .filter(|symptom| symptom.grade >= Grade::Unrecognised && is_of_lower_layer(symptom))
+        .filter_map(|symptom| symptom.line)
+        .min();
+    let local = first(symptoms, |symptom| is_local(symptom.kind));
+    for symptom in symptoms {
+        let is_after = |line: Option<u64>| line.is_some() && symptom.line > line;
+        let is_left_out =
+            symptom.kind == K::RdmaDisabled && symptom.software == Some(Software::OpenMpi) && is_after(local);
+        let is_general = is_of_no_part(symptom) || is_unselected(symptom);
+        if is_left_out || is_general && is_after(complained) {
+            symptom.follows_another();
+        }
     }
 }

@@ -91,6 +91,8 @@ pub(super) const ROWS: &[Row] = &[
         K::PeerClosed,
     ),
     (&["ofi mtl is aborting"], K::BackendFailed),
+    // UCX knows the speeds and widths of ports that its release knows.
+    (&["ucx", "invalid active_"], K::UnsupportedAdapter),
     (&["failed to create ucp worker"], K::BackendFailed),
     (&["failed to create ucp context"], K::BackendFailed),
     (&["ofi get endpoint name failed"], K::BackendFailed),

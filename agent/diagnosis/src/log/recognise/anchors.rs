@@ -8,7 +8,7 @@ use super::nearby;
 use crate::log::{
     attach, cluster, codes, compile, components, connection, ended, fabric, families, grade::failures,
     grammar, loader, marks, memory, nvme, operator, packages, passthrough, pods, provider, ranks,
-    registration, removal, settings, status, success, trace, waiting, wrapped,
+    registration, removal, retries, settings, status, success, trace, waiting, wrapped,
 };
 
 /// Other words of lines that matter, in lower case.
@@ -120,6 +120,7 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         waiting::ANCHORS,
         registration::ANCHORS,
         removal::ANCHORS,
+        retries::ANCHORS,
         provider::ANCHORS,
         ranks::ANCHORS,
         &cluster::REQUESTS,

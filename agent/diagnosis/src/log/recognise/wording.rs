@@ -1,7 +1,10 @@
 //! Contractions: programs write `could not`, `couldn't` and, in pages, `couldn’t`. A message is known in one of the wordings.
 
 use super::reading::{Reading, read_as_worded};
-use crate::{log::line::Lower, symptom::SymptomKind};
+use crate::{
+    log::{line::Lower, trace::is_crash_in_library},
+    symptom::SymptomKind,
+};
 
 /// A word that contracts, and its contraction.
 const CONTRACTIONS: [(&str, &str); 13] = [
@@ -22,6 +25,9 @@ const CONTRACTIONS: [(&str, &str); 13] = [
 
 /// What a line shows, in whichever wording it is known.
 pub(in crate::log) fn read(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
+    if is_crash_in_library(&line.lower) {
+        return Some(Reading::unrecognised());
+    }
     let reading = read_as_worded(line, of_driver);
     if reading
         .as_ref()

@@ -17,6 +17,8 @@ use crate::{Expectations, Subject, domain::rails::usual_link_layer};
 pub(super) enum Why<'a> {
     /// It is DOWN with its link up, which only the host of a virtual machine can cause.
     HeldDown,
+    /// It is DOWN with its link up, and its network device is set up: a virtual function below an ACTIVE port.
+    BelowActive,
     /// The configuration names it.
     Listed,
     /// Its network device has had a carrier since boot.
@@ -45,6 +47,9 @@ impl fmt::Display for Why<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::HeldDown => "its link is up, so the host holds the port of this virtual function down",
+            Self::BelowActive => {
+                "its physical function is ACTIVE and its network device is up, so its own state or GUID holds this virtual function down"
+            }
             Self::Listed => "it is listed in expect.ports_up",
             Self::HadCarrier => "its network device has had a carrier since boot",
             Self::CarriedTraffic => "it has carried traffic since boot",
@@ -105,6 +110,9 @@ impl<'a> ExpectedUp<'a> {
         }
         if let Some(why) = why_in_use(self.expectations, port) {
             return Some(why);
+        }
+        if is_below_active(self.node, port) {
+            return Some(Why::BelowActive);
         }
         if let Some(share) = self.share_of_equals(port) {
             return Some(Why::EqualsActive(share));
@@ -184,6 +192,31 @@ pub(super) fn is_down_with_link(port: &Port<'_>) -> bool {
         .is_some_and(|phys| phys.code == PortCode::LINK_UP);
     let down = port.state.known().is_some_and(|state| state.code == DOWN);
     port.is_infiniband() && link_up && down
+}
+
+/// Whether the port is that of a virtual function in use which does not come up although its physical function is ACTIVE. One that no pod has is down by
+/// design, and nothing sets its network device up; one with a GUID of zero is reported as such.
+fn is_below_active(node: &Node, port: &Port<'_>) -> bool {
+    let hca = port.hca;
+    let is_up = || {
+        let netdev = port.netdev.known();
+        netdev.is_some_and(|netdev| netdev.admin_up.known() == Some(&true) && netdev.index.known().is_some())
+    };
+    let has_guid = || hca.node_guid.known().is_some_and(|guid| guid.0 != 0);
+    let functions = || node.functions().into_iter();
+    let own = hca.pci_address.known().map(String::as_str);
+    let physical = || {
+        let mut found = functions().filter(|function| Some(function.address) == own);
+        found.find_map(|function| function.physical_function())
+    };
+    let is_active = |address: &str| {
+        let mut active = node.active_ports();
+        active.any(|active| {
+            let own = active.hca.pci_address.known().map(String::as_str);
+            active.is_infiniband() && own == Some(address)
+        })
+    };
+    is_down_with_link(port) && hca.is_virtual() && is_up() && has_guid() && physical().is_some_and(is_active)
 }
 
 /// Counters that rise with traffic: of hardware, of `rdma_rxe`, of `mlx5` on functions without the first.

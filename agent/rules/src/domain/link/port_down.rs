@@ -28,6 +28,7 @@ pub static PORT_DOWN: Rule = Rule {
         &OF_A_POD,
         &NONE_ACTIVE,
         &SET_UP,
+        &BELOW_ACTIVE,
         &IN_SOFTWARE,
         &UNUSED,
         &ONLY_LOGGED,
@@ -76,6 +77,11 @@ static NONE_ACTIVE: Exception = Exception {
 static SET_UP: Exception = Exception {
     condition: "if the port never came up, and its network device has an address or a virtual machine was given it",
     severities: Severities::WARNING.rdma_expected(Severity::Critical),
+};
+
+static BELOW_ACTIVE: Exception = Exception {
+    condition: "if it is an InfiniBand virtual function whose network device is up, below a physical function that is ACTIVE",
+    severities: Severities::WARNING,
 };
 
 static IN_SOFTWARE: Exception = Exception {
@@ -230,6 +236,7 @@ const OF_SLINGSHOT: Remedy = Remedy {
 fn exception_of(why: &Why<'_>) -> Option<&'static Exception> {
     match why {
         Why::HeldDown | Why::Listed | Why::HadCarrier | Why::CarriedTraffic => None,
+        Why::BelowActive => Some(&BELOW_ACTIVE),
         Why::HasAddress | Why::GivenToGuest => Some(&SET_UP),
         Why::EqualsActive(_) => Some(&NEVER_CAME_UP),
         Why::ServesGpus | Why::OnlyInfiniband | Why::OfBothKinds => Some(&NONE_ACTIVE),
