@@ -236,12 +236,15 @@ fn the_agent_serves_the_same_document_and_its_parts() {
     for (part, fields) in parts {
         let document = agent.json(&format!("/api/v1/{part}"));
         valid(&schema, &document);
-        for key in ["schema", "version", "host", "time"].iter().chain(fields) {
+        for key in ["schema", "version", "host", "kubernetes_node", "time"]
+            .iter()
+            .chain(fields)
+        {
             assert!(document.get(key).is_some(), "{part}: {key}");
         }
         assert_eq!(
             keys(&document).len(),
-            4 + fields.len(),
+            5 + fields.len(),
             "{part}: {:?}",
             keys(&document)
         );

@@ -66,9 +66,7 @@ fn content(page: &mut Markup, view: &View, options: PageOptions<'_>) {
         status,
         options.refresh,
     );
-    page.html("<header><h1>rdma-health: ")
-        .text(name)
-        .html("</h1><p>");
+    page.html("<header><h1>rdma-health: ").text(name).html("</h1><p>");
     badge(page, status, status);
     page.text(outcome(&report));
     page.html(" ");

@@ -196,7 +196,9 @@ pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
             publishing.abort();
         }
     };
-    server.run(Pages::new(Arc::clone(&agent), node_name), shutdown).await;
+    server
+        .run(Pages::new(Arc::clone(&agent), node_name), shutdown)
+        .await;
     if let Some(file) = state_file {
         past::save(&agent, file).await;
     }

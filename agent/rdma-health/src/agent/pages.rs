@@ -211,7 +211,10 @@ mod tests {
                 .iter()
                 .all(|page| !page.is_open || !page.path.starts_with("/api"))
         );
-        assert_eq!(api(None, Part::Report).code, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(
+            api(None, None, Part::Report).code,
+            StatusCode::SERVICE_UNAVAILABLE
+        );
     }
 
     #[test]

@@ -151,7 +151,10 @@ fn the_page_has_the_name_of_the_node_in_kubernetes_and_that_of_the_host() {
     let page = render(Some(&view), options);
     assert!(page.contains("<title>gpu-17.example: "), "{page}");
     assert!(page.contains(&format!("host {host}, ")), "{page}");
-    assert!(!rendered(&view).contains(&format!("host {host}, ")), "once is enough");
+    assert!(
+        !rendered(&view).contains(&format!("host {host}, ")),
+        "once is enough"
+    );
 }
 
 #[test]
@@ -305,6 +308,7 @@ fn only_a_proven_client_is_offered_names_and_addresses() {
         let options = PageOptions {
             may_read_all,
             refresh: Some(30),
+            ..PageOptions::default()
         };
         render(Some(&view), options)
     };

@@ -246,7 +246,10 @@ mod tests {
         ]
         .into();
         assert_eq!(alone(&pools, false), ["c"]);
-        assert!(alone(&pools, true).is_empty(), "the reference is compared with it");
+        assert!(
+            alone(&pools, true).is_empty(),
+            "the reference is compared with it"
+        );
         let mut out = Vec::new();
         text(&mut out, &[], 2, &["c"]).unwrap();
         assert_eq!(
