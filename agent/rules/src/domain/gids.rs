@@ -48,8 +48,8 @@ pub static GID_MISSING: Rule = Rule {
 };
 
 static NO_PORT_HAS_ONE: Exception = Exception {
-    condition: "if no port of the node has such a GID, this one has no routed IPv6 GID, no probe failed without one, and not both: it serves GPUs, and a batch system \
-        (slurmd) starts jobs on this node, which use the addresses of the node itself",
+    condition: "if no port of the node has such a GID, this one has no routed IPv6 GID, no probe failed without one, and it does not serve GPUs on a node \
+        where a batch system (slurmd) starts jobs, which use the addresses of the node itself",
     severities: Severities::INFO.rdma_expected(Severity::Warning),
 };
 
