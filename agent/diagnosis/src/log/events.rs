@@ -350,7 +350,11 @@ fn numbered_async_event(lower: &str) -> Option<Event> {
 
 /// Whether SPDK reports an asynchronous event that is a failure. It calls all of them notices.
 pub(super) fn is_of_spdk(lower: &str) -> bool {
-    lower.contains("*notice*: async event: ") || lower.contains("*notice*: async qp event: ")
+    // Markdown takes its asterisks for emphasis and removes them.
+    ["notice*: async ", "notice: async "].iter().any(|level| {
+        let rest = lower.split_once(level).map_or("", |(_, rest)| rest);
+        rest.starts_with("event: ") || rest.starts_with("qp event: ")
+    })
 }
 
 fn async_event(line: &Lower<'_>) -> Option<Event> {

@@ -79,6 +79,14 @@ const NCCL: &[Row] = &[
     ),
     (&["gdaki", "create_cq/qp failed"], K::GpuDoorbellFailed),
     (&["gin is unavailable"], K::GpuDoorbellFailed),
+    // An assertion of a program that needs it: `props.ginType != NCCL_GIN_TYPE_NONE`.
+    (&["!= nccl_gin_type_none"], K::GpuDoorbellFailed),
+    (&["nccl_gin_type", "assert"], K::GpuDoorbellFailed),
+    // The verbs of DOCA, which it uses for its queues.
+    (&["doca_verbs_", "doca_error_"], K::GpuDoorbellFailed),
+    (&["doca_gpu_verbs_", "fail"], K::GpuDoorbellFailed),
+    // NCCL_ALGO or NCCL_PROTO leave nothing for this job.
+    (&["no algorithm/protocol available"], K::SettingUnmatched),
     (&["_gin_init", "failed"], K::GpuDoorbellFailed),
     (&["gin", "failed to initialize gdrcopy"], K::GpuDoorbellFailed),
     (&["no usable listening interface"], K::NoSocketInterface),
