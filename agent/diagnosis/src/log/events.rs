@@ -240,7 +240,14 @@ fn cm_event(line: &Lower<'_>) -> Option<Event> {
     }
     // An unknown address: the kernel could not find the device for it, or no peer answered.
     let errno = super::errors::errno(&Lower::of(rest));
+    // No RDMA device has an address of the loopback interface.
+    let is_loopback = ["127.0.0.1:", "127.0.0.1 ", "[::1]:"]
+        .iter()
+        .any(|address| rest.contains(address));
     Some(match (event, errno) {
+        (Event::Symptom(SymptomKind::PeerUnreachable), _) if is_loopback => {
+            Event::Symptom(SymptomKind::AddressUnresolved)
+        }
         (Event::Symptom(SymptomKind::AddressUnresolved), Some(Errno::ETIMEDOUT)) => {
             Event::Symptom(SymptomKind::PeerUnreachable)
         }

@@ -204,6 +204,9 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["transports can listen for connections"], K::AddressUnresolved),
     (&["destination is unreachable"], K::PeerUnreachable),
     (&["endpoint timeout"], K::PeerUnreachable),
+    // The process has no ordinary memory left.
+    (&["failed to allocate address list"], K::HostMemory),
+    (&["out of dynamic memory in yylex"], K::HostMemory),
     // The other end has other data of this one, or none any longer.
     (&["received packet mismatch"], K::PeerDiffers),
     (&["rdma", "handshake", "failed"], K::ConnectFailed),

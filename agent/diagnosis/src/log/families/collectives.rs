@@ -140,7 +140,10 @@ pub(super) const ROWS: &[Row] = &[
         K::PeerUnreachable,
     ),
     (&["ascend_transport", "connect timeout to"], K::PeerUnreachable),
-    (&["ascend_direct_transport", "failed to connect to"], K::PeerUnreachable),
+    (
+        &["ascend_direct_transport", "failed to connect to"],
+        K::PeerUnreachable,
+    ),
     (
         &["transfer_executor", "failed to connect to target"],
         K::PeerUnreachable,
@@ -157,6 +160,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["notsupportedtransport"], K::PeerDiffers),
     // UCCL sends lost packets again, up to a limit.
     (&["rto retransmission threshold"], K::PeerUnreachable),
+    // AWS ParallelCluster checks its configuration: packets between the nodes would be dropped.
+    (&["efa requires a security group"], K::PeerUnreachable),
     (&["(ei0006)"], K::PeerUnreachable),
     (&["(ei0009)"], K::PeerUnreachable),
     (&["transport init error", "isusedrdma[1]"], K::PeerUnreachable),
