@@ -83,8 +83,10 @@ const NCCL: &[Row] = &[
     (&["!= nccl_gin_type_none"], K::GpuDoorbellFailed),
     (&["nccl_gin_type", "assert"], K::GpuDoorbellFailed),
     // The verbs of DOCA, which it uses for its queues.
-    (&["doca_verbs_", "doca_error_"], K::GpuDoorbellFailed),
-    (&["doca_gpu_verbs_", "fail"], K::GpuDoorbellFailed),
+    (
+        &["doca_verbs_", "return error doca_error_driver"],
+        K::CommandRefused,
+    ),
     // NCCL_ALGO or NCCL_PROTO leave nothing for this job.
     (&["no algorithm/protocol available"], K::SettingUnmatched),
     (&["_gin_init", "failed"], K::GpuDoorbellFailed),

@@ -119,10 +119,9 @@ fn of_message(case: &Case<'_>, scales: &mut Scales) {
         // What moves a queue pair has attributes that settings choose.
         (
             "for init2rtr_qp",
-            "The firmware refused an attribute of the connection. On RoCE, check the GID index of all ranks first (show_gids): NVSHMEM_IB_GID_INDEX must be that of a RoCE v2 GID with an address \
-            that the peer reaches, and most often has to be set. Then unset service level and traffic class (NVSHMEM_IB_SL, NVSHMEM_IB_TRAFFIC_CLASS, UCX_IB_SL) and the MTU; on InfiniBand \
-            unset the GID index, too. At last compare firmware, driver and library of all nodes with those \
-            that the vendor releases together: ibv_devinfo | grep fw_ver, ofed_info -s.",
+            "On RoCE, check the GID index of all ranks (show_gids): NVSHMEM_IB_GID_INDEX most often has to be set, to that of a RoCE v2 GID with an address that the peer reaches. The firmware \
+            refused an attribute of the connection: on InfiniBand unset the GID index, and on both service level, traffic class and MTU (NVSHMEM_IB_SL, NVSHMEM_IB_TRAFFIC_CLASS, UCX_IB_SL). Then \
+            compare firmware, driver and library of all nodes with those that the vendor releases together: ibv_devinfo | grep fw_ver, ofed_info -s.",
         ),
         (
             "upgrade to later fw",

@@ -33,10 +33,7 @@ pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
         return scales.against("log", HOST_MEMORY);
     }
     if is_of_registration(case) {
-        scales.doubts(
-            "log",
-            "no line names a GPU, so the program may use memory that it did not register",
-        );
+        scales.doubts("log", NO_GPU);
         scales.score -= 2;
     }
     let groups = &case.node.iommu.groups;
@@ -86,6 +83,9 @@ pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// Why memory of the program is the first suspect.
+const NO_GPU: &str = "no line names a GPU, so the program may use memory that it did not register";
+
 /// Whether only requests on memory failed, of a library that registers it for its callers, and nothing shows a GPU.
 fn is_of_registration(case: &Case<'_>) -> bool {
     let is_one = |symptom: &&Symptom| {
@@ -122,6 +122,10 @@ fn blocked(symptom: &Symptom) -> String {
 pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {
     if case.is_without_gpu() {
         return scales.against("log", HOST_MEMORY);
+    }
+    if is_of_registration(case) {
+        scales.doubts("log", NO_GPU);
+        scales.score -= 2;
     }
     let pci = &case.node.pci;
     if let Some(unread) = pci.functions.unread() {

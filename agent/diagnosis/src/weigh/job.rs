@@ -401,9 +401,9 @@ pub(crate) fn peer_failed(case: &Case<'_>, scales: &mut Scales) {
 }
 
 /// What to do where the adapter of the other end could not complete a request.
-const REMOTE_OPERATION: &str = "The adapter of the other end accepted the request and could not complete it. On the peer that the line names (rqpn, dlid or address), run rdma-health check, \
-    and read its kernel log of that time for the adapter, PCIe and the IOMMU (journalctl -k | grep -i -e mlx5 -e aer -e dmar), and the log of the rank there: if it had freed the memory \
-    or ended, that is why.";
+const REMOTE_OPERATION: &str = "Run rdma-health check on the peer's node, whose adapter accepted the request and could not complete it (the line names it by rqpn, dlid or address). Read its \
+    kernel log of that time for the adapter, PCIe and the IOMMU: journalctl -k | grep -i -e mlx5 -e aer -e dmar. Read the log of the rank there, too: if it had freed the memory or \
+    ended, that is why.";
 
 pub(crate) fn gpu_only(case: &Case<'_>, scales: &mut Scales) {
     if case.node.pci.functions.known().is_some() && case.gpus() == 0 {

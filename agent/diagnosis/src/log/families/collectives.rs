@@ -154,8 +154,6 @@ pub(super) const ROWS: &[Row] = &[
     // The text of EI0002 without its code.
     (&["possible cause", "hccl_exec_timeout"], K::CollectiveTimeout),
     (&["possible cause", "hccl_connect_timeout"], K::PeerUnreachable),
-    // The store above Mooncake's engine, whose own lines say why.
-    (&["transfer failed for task"], K::BackendFailed),
     // The other end offers its memory over a transport that this one does not have.
     (&["notsupportedtransport"], K::PeerDiffers),
     // UCCL sends lost packets again, up to a limit.

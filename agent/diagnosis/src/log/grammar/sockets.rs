@@ -65,9 +65,10 @@ pub(super) fn unreachable(lower: &str) -> Option<(K, usize)> {
 /// A peer that no program answers at: NCCL's line without its prefix, as a framework prints it.
 pub(super) fn refused(lower: &str) -> Option<(K, usize)> {
     let at = place(lower)?;
-    lower[at..]
-        .contains("returned connection refused")
-        .then_some((K::NoListener, at))
+    let rest = &lower[at..];
+    // NCCL tries again, and says so.
+    let is_last = rest.contains("returned connection refused") && !rest.contains("retrying");
+    is_last.then_some((K::NoListener, at))
 }
 
 /// An address of no known family: the other end is of another release, whose answer has another layout. A family of 0 is that of no address.
