@@ -64,6 +64,7 @@ mod status;
 mod success;
 mod tables;
 mod trace;
+mod unwarned;
 mod waiting;
 mod whole;
 mod wrapped;
@@ -262,6 +263,8 @@ impl LogReader {
         for symptom in &mut self.log.symptoms {
             if self.recogniser.is_refusal_over_tcp(symptom) {
                 symptom.grade = Grade::Note;
+            } else if self.recogniser.is_of_any_network(symptom) {
+                symptom.grade = symptom.grade.min(Grade::Unrecognised);
             }
         }
         if self.recogniser.mixes_layers() {
@@ -336,6 +339,13 @@ impl LogReader {
             self.recogniser.unconnected(),
         ];
         for symptom in whole.into_iter().flatten() {
+            self.add(symptom);
+        }
+        let says_more =
+            |symptom: &Symptom| symptom.grade > Grade::Note && symptom.kind != SymptomKind::JobFailed;
+        if !self.log.symptoms.iter().any(says_more)
+            && let Some(symptom) = self.recogniser.unwarned(&self.log.settings)
+        {
             self.add(symptom);
         }
     }

@@ -240,7 +240,14 @@ fn cm_event(line: &Lower<'_>) -> Option<Event> {
     }
     // An unknown address: the kernel could not find the device for it, or no peer answered.
     let errno = super::errors::errno(&Lower::of(rest));
+    // No RDMA device has an address of the loopback interface.
+    let is_loopback = ["127.0.0.1:", "127.0.0.1 ", "[::1]:"]
+        .iter()
+        .any(|address| rest.contains(address));
     Some(match (event, errno) {
+        (Event::Symptom(SymptomKind::PeerUnreachable), _) if is_loopback => {
+            Event::Symptom(SymptomKind::AddressUnresolved)
+        }
         (Event::Symptom(SymptomKind::AddressUnresolved), Some(Errno::ETIMEDOUT)) => {
             Event::Symptom(SymptomKind::PeerUnreachable)
         }
@@ -350,7 +357,11 @@ fn numbered_async_event(lower: &str) -> Option<Event> {
 
 /// Whether SPDK reports an asynchronous event that is a failure. It calls all of them notices.
 pub(super) fn is_of_spdk(lower: &str) -> bool {
-    lower.contains("*notice*: async event: ") || lower.contains("*notice*: async qp event: ")
+    // Markdown takes its asterisks for emphasis and removes them.
+    ["notice*: async ", "notice: async "].iter().any(|level| {
+        let rest = lower.split_once(level).map_or("", |(_, rest)| rest);
+        rest.starts_with("event: ") || rest.starts_with("qp event: ")
+    })
 }
 
 fn async_event(line: &Lower<'_>) -> Option<Event> {

@@ -79,6 +79,16 @@ const NCCL: &[Row] = &[
     ),
     (&["gdaki", "create_cq/qp failed"], K::GpuDoorbellFailed),
     (&["gin is unavailable"], K::GpuDoorbellFailed),
+    // An assertion of a program that needs it: `props.ginType != NCCL_GIN_TYPE_NONE`.
+    (&["!= nccl_gin_type_none"], K::GpuDoorbellFailed),
+    (&["nccl_gin_type", "assert"], K::GpuDoorbellFailed),
+    // The verbs of DOCA, which it uses for its queues.
+    (
+        &["doca_verbs_", "return error doca_error_driver"],
+        K::CommandRefused,
+    ),
+    // NCCL_ALGO or NCCL_PROTO leave nothing for this job.
+    (&["no algorithm/protocol available"], K::SettingUnmatched),
     (&["_gin_init", "failed"], K::GpuDoorbellFailed),
     (&["gin", "failed to initialize gdrcopy"], K::GpuDoorbellFailed),
     (&["no usable listening interface"], K::NoSocketInterface),
@@ -196,6 +206,9 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["transports can listen for connections"], K::AddressUnresolved),
     (&["destination is unreachable"], K::PeerUnreachable),
     (&["endpoint timeout"], K::PeerUnreachable),
+    // The process has no ordinary memory left.
+    (&["failed to allocate address list"], K::HostMemory),
+    (&["out of dynamic memory in yylex"], K::HostMemory),
     // The other end has other data of this one, or none any longer.
     (&["received packet mismatch"], K::PeerDiffers),
     (&["rdma", "handshake", "failed"], K::ConnectFailed),

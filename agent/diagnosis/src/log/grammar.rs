@@ -97,7 +97,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 39] = [
+    let readers: [Reader; 41] = [
         no_device,
         no_directory,
         asserted,
@@ -123,6 +123,8 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         fabric::umad,
         gpu_path::find,
         sockets::unreachable,
+        sockets::refused,
+        sockets::other_layout,
         opcode::unsupported,
         unregistered,
         without_gid,

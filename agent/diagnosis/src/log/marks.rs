@@ -64,6 +64,9 @@ pub struct Marks {
     /// A command of libfabric's tools selects the provider verbs.
     #[serde(skip)]
     pub provider_verbs: bool,
+    /// The peer-memory module of NVIDIA is loaded: a list of modules has it, or it wrote a line itself.
+    #[serde(skip)]
+    pub peer_memory: bool,
     /// `show_gids` found none.
     #[serde(skip)]
     pub no_gids: bool,
@@ -151,6 +154,7 @@ enum Mark {
     /// The name of a device follows.
     LocalDevice,
     ProviderVerbs,
+    PeerMemory,
     /// Their number follows.
     Gids,
     Reloads,
@@ -173,6 +177,11 @@ enum Mark {
 /// Words, in lower case.
 const WORDS: &[(&str, Mark)] = &[
     ("rccl version", Mark::Amd),
+    ("mpi-rocm", Mark::Amd),
+    ("/opt/rocm", Mark::Amd),
+    ("hipmalloc", Mark::Amd),
+    ("nvidia_peermem", Mark::PeerMemory),
+    ("nvidia-peermem nv_", Mark::PeerMemory),
     ("rocm version", Mark::Amd),
     ("hip version", Mark::Amd),
     ("rocr version", Mark::Amd),
@@ -404,6 +413,23 @@ fn lists_node(lower: &str, at: usize) -> bool {
     is_list && lower[at..].starts_with(|c: char| c.is_ascii_digit())
 }
 
+/// Whether a line in lower case shows that the module whose name is there is loaded: a row of `lsmod` with its size and number of users, the
+/// list of users in the row of another module, or the name of a function of the module, which wrote the line.
+fn is_loaded(lower: &str, start: usize, end: usize) -> bool {
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let (before, rest) = (&lower[..start], &lower[end..]);
+    let mut words = rest.split_whitespace();
+    let has_size = before.trim().is_empty()
+        && rest.starts_with([' ', '\t'])
+        && words.next().is_some_and(is_number)
+        && words.next().is_some_and(is_number);
+    let mut row = before.split_whitespace().skip(1);
+    let is_user = row.next().is_some_and(is_number)
+        && row.next().is_some_and(is_number)
+        && before.ends_with([',', ' ', '\t']);
+    has_size || is_user || lower[start..end].ends_with(" nv_")
+}
+
 impl Marks {
     /// Adds what a line in lower case shows.
     pub(super) fn add(&mut self, lower: &str) {
@@ -423,6 +449,7 @@ impl Marks {
                 Some((_, Mark::LocalDevice)) => {
                     self.names_device |= is_rdma_name(lower[found.end..].trim());
                 }
+                Some((_, Mark::PeerMemory)) => self.peer_memory |= is_loaded(lower, found.start, found.end),
                 Some((_, Mark::ProviderVerbs)) => self.provider_verbs = true,
                 Some((_, Mark::Gids)) => self.no_gids = number(&lower[found.end..]) == Some(0),
                 Some((_, Mark::Reloads)) => self.reloads = true,

@@ -21,7 +21,8 @@ pub(super) const ANCHORS: &[&str] = &[
 ];
 
 /// What shows that NVMe connects over TCP.
-const OF_TCP: [&str; 5] = [
+const OF_TCP: [&str; 6] = [
+    "nvme_tcp:",
     "transport=tcp,",
     "trtype:tcp",
     "trtype: tcp",
@@ -62,6 +63,11 @@ impl Target {
     /// Whether the log shows NVMe over TCP and no RDMA.
     pub(super) fn is_only_tcp(&self) -> bool {
         self.is_tcp && !self.has_rdma
+    }
+
+    /// Whether a line shows that storage, or something else, uses RDMA.
+    pub(super) fn has_rdma(&self) -> bool {
+        self.has_rdma
     }
 
     /// Whether a refusal of a storage target is one of a connection over TCP, as far as the log shows: iSCSI and NFS use it unless an option

@@ -12,7 +12,7 @@ mod previous;
 mod reading;
 mod wording;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use rdma_health_kernel_log::Device;
 use rdma_health_protocol::Errno;
@@ -60,6 +60,7 @@ use super::{
     success::Successes,
     tables::{self, Tables},
     trace::{Below, Report},
+    unwarned::{Part, Unwarned},
     waiting,
     wrapped::{self, Frame},
 };
@@ -138,6 +139,8 @@ pub(super) struct Recogniser {
     results: Results,
     /// Failures that name nothing of RDMA.
     others: Others,
+    /// How NCCL left its functions.
+    unwarned: Unwarned,
     /// Settings in this line besides what else it shows.
     set: Vec<Fact>,
 }
@@ -180,6 +183,17 @@ impl Recogniser {
             || is_of_nvme && self.target.is_only_tcp()
     }
 
+    /// Whether the kernel's NVMe host did not reach its controller, over a network that no line names: NVMe over TCP says the same.
+    pub(super) fn is_of_any_network(&self, symptom: &Symptom) -> bool {
+        symptom.kind == SymptomKind::PeerUnreachable
+            && symptom.text.contains("nvme nvme")
+            && ["keep_alive", "keep-alive", "keep alive"]
+                .iter()
+                .any(|words| symptom.text.contains(words))
+            && !self.target.has_rdma()
+            && !symptom.text.to_ascii_lowercase().contains("rdma")
+    }
+
     /// What the lines so far show of the ranks and nodes of the job.
     pub(super) fn ranks(&self) -> &Ranks {
         &self.ranks
@@ -219,6 +233,26 @@ impl Recogniser {
         found.software = Some(Software::Libfabric);
         found.grade = symptom::Grade::Degraded;
         // The program may go on without it.
+        found.known = false;
+        Some(found)
+    }
+
+    /// A failure of NCCL without a warning. With its settings for the choice of a GID, its transport reads the GID tables, and warns of none that it
+    /// cannot read.
+    pub(super) fn unwarned(&self, settings: &BTreeMap<String, String>) -> Option<Symptom> {
+        const OF_GID: [&str; 3] = [
+            "NCCL_IB_ADDR_FAMILY",
+            "NCCL_IB_ADDR_RANGE",
+            "NCCL_IB_ROCE_VERSION_NUM",
+        ];
+        let (part, text, number) = self.unwarned.failed()?;
+        let selects_gid = OF_GID.iter().any(|name| settings.contains_key(*name));
+        let reading = match part {
+            Part::Sockets => Reading::of(SymptomKind::TcpError, 0),
+            Part::Verbs if selects_gid => Reading::of(SymptomKind::NoGid, 0),
+            Part::Verbs | Part::Other => Reading::unrecognised(),
+        };
+        let mut found = symptom(&Lower::of(text), reading, number);
         found.known = false;
         Some(found)
     }
@@ -311,6 +345,7 @@ impl Recogniser {
         self.listing.add(text, number);
         self.results.add(text, number);
         self.renamed.add(text, number);
+        self.unwarned.add(text, number);
     }
 
     /// What a line shows that is not a part of a frame.

@@ -119,9 +119,9 @@ fn of_message(case: &Case<'_>, scales: &mut Scales) {
         // What moves a queue pair has attributes that settings choose.
         (
             "for init2rtr_qp",
-            "The firmware refused an attribute of the connection. First unset what the job sets of it: service level and traffic class (NVSHMEM_IB_SL, \
-            NVSHMEM_IB_TRAFFIC_CLASS, UCX_IB_SL), GID index and MTU; a traffic class, for example, is of RoCE only. Then compare firmware, driver and library of all nodes with those \
-            that the vendor releases together: ibv_devinfo | grep fw_ver, ofed_info -s.",
+            "On RoCE, check the GID index of all ranks (show_gids): NVSHMEM_IB_GID_INDEX most often has to be set, to that of a RoCE v2 GID with an address that the peer reaches. The firmware \
+            refused an attribute of the connection: on InfiniBand unset the GID index, and on both service level, traffic class and MTU (NVSHMEM_IB_SL, NVSHMEM_IB_TRAFFIC_CLASS, UCX_IB_SL). Then \
+            compare firmware, driver and library of all nodes with those that the vendor releases together: ibv_devinfo | grep fw_ver, ofed_info -s.",
         ),
         (
             "upgrade to later fw",
@@ -142,7 +142,13 @@ fn of_message(case: &Case<'_>, scales: &mut Scales) {
         case.symptoms.iter().any(|symptom| says(symptom))
             || case.log.is_some_and(|log| log.symptoms.iter().any(says))
     });
-    if let Some((_, step)) = found {
+    if let Some((words, step)) = found {
+        if words.contains("init2rtr") {
+            scales.doubts(
+                "log",
+                "the attributes of a connection come from the job: GID index, MTU, service level",
+            );
+        }
         scales.next_step = Some((*step).to_owned());
     }
 }

@@ -39,6 +39,10 @@ pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
     if case.is_without_gpu() && is_of_completions() {
         return scales.against("log", HOST_MEMORY);
     }
+    if is_of_registration(case) {
+        scales.doubts("log", NO_GPU);
+        scales.score -= 2;
+    }
     let groups = &case.node.iommu.groups;
     if let Some(unread) = groups.unread() {
         return scales.unseen(format!("IOMMU groups: {unread}"));
@@ -108,6 +112,21 @@ const OF_GUEST: &str = "The function belongs to a virtual machine or a program i
     guest fail (a GPU and an adapter), the memory regions of one must be mapped for the other: the log of QEMU or the hypervisor shows VFIO_MAP_DMA errors, and the locked memory of the \
     process must cover all memory of the guest (memlock, <memtune><hard_limit> of libvirt).";
 
+/// Why memory of the program is the first suspect.
+const NO_GPU: &str = "no line names a GPU, so the program may use memory that it did not register";
+
+/// Whether only requests on memory failed, of a library that registers it for its callers, and nothing shows a GPU.
+fn is_of_registration(case: &Case<'_>) -> bool {
+    let is_one = |symptom: &&Symptom| {
+        let of_library = symptom.software == Some(Software::Libfabric)
+            || symptom.software.is_some_and(Software::is_storage);
+        matches!(symptom.kind, SymptomKind::Completion(_)) && of_library
+    };
+    case.gpus() == 0
+        && case.log.is_some_and(|log| !log.names_gpu)
+        && case.symptoms.iter().copied().all(|symptom| is_one(&symptom))
+}
+
 /// Why the path between adapter and GPU does not matter.
 const HOST_MEMORY: &str = "the program registers memory of the host, and no line names a GPU";
 
@@ -132,6 +151,10 @@ fn blocked(symptom: &Symptom) -> String {
 pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {
     if case.is_without_gpu() {
         return scales.against("log", HOST_MEMORY);
+    }
+    if is_of_registration(case) {
+        scales.doubts("log", NO_GPU);
+        scales.score -= 2;
     }
     let pci = &case.node.pci;
     if let Some(unread) = pci.functions.unread() {
@@ -275,6 +298,10 @@ fn peer_memory_of_nvidia(case: &Case<'_>, scales: &mut Scales) {
             "the error number is that of a limit of the adapter",
         );
     }
+    if let Some(symptom) = missed_although_loaded(case) {
+        scales.doubts(&symptom.source, "the log shows that nvidia_peermem is loaded");
+        scales.next_step = Some(UNREGISTERED.to_owned());
+    }
     module_refused(case, scales);
     // Up to 2.22.3, NCCL did not look for nvidia_peermem in every place where current drivers show it.
     let version = case.log.and_then(|log| log.nccl);
@@ -339,6 +366,13 @@ fn loaded(case: &Case<'_>, scales: &mut Scales) {
     }
     scales.doubts("/proc/modules", "nvidia_peermem is loaded now");
     scales.next_step = Some(NOT_FOUND.to_owned());
+}
+
+/// A library that goes without the peer-memory module, which is loaded as the log shows.
+fn missed_although_loaded<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+    let is_loaded = case.log.is_some_and(|log| log.marks.peer_memory);
+    let mut missed = case.symptoms.iter().copied();
+    missed.find(|symptom| is_loaded && symptom.kind == SymptomKind::GdrDisabled)
 }
 
 /// The peer-memory module does not fit the RDMA modules.
@@ -418,6 +452,11 @@ const NOT_FOUND: &str = "nvidia_peermem is loaded now, and the job did not find 
     /sys/kernel/mm/memory_peers shows it (a sandboxed container may hide /sys), that it was loaded before the job began, and that NCCL is 2.23 or later. Then \
     start the job again with NCCL_DEBUG=INFO and look for GDRDMA in the lines of its channels.";
 
+/// The module is loaded, and nothing uses it.
+const UNREGISTERED: &str = "nvidia_peermem is loaded, so loading it again changes nothing. Where the job runs, run ls -d /sys/kernel/mm/memory_peers/nv_mem*. If it shows nothing, the \
+    module has not registered with the RDMA modules, because the NVIDIA driver was built before MLNX_OFED or DOCA-OFED was installed: reinstall the driver after them, or use DMA-BUF \
+    (open kernel modules, Linux 5.12 or later). If it shows nv_mem_nc or nv_mem, use NCCL 2.23 or later, which looks for both. A sandboxed container may hide /sys.";
+
 /// The module is there and does not fit; loading it again changes nothing.
 const REBUILD: &str = "Build the module again for the RDMA modules that are loaded: reinstall the NVIDIA driver after MLNX_OFED or DOCA-OFED (or dkms \
     autoinstall), then depmod -a and modprobe nvidia_peermem. On Kubernetes, restart the driver pod of the GPU Operator after that of the Network \
@@ -475,7 +514,8 @@ fn step_of_registration(case: &Case<'_>, symptom: &Symptom) -> Option<String> {
     {
         return Some(DMA_BUF.into());
     }
-    let is_loaded = case.node.modules.has("nvidia_peermem") == Some(true);
+    let is_loaded = case.node.modules.has("nvidia_peermem") == Some(true)
+        || case.log.is_some_and(|log| log.marks.peer_memory);
     is_loaded.then(|| {
         "nvidia_peermem is loaded, so read why it refuses the memory: journalctl -k | grep -i -e peermem -e peer_mem. Check that it belongs to the \
         running driver (modinfo -F version nvidia_peermem nvidia), that the pointer is still allocated, and its BAR: GPUs with a small BAR1 map only \

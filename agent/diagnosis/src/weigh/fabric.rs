@@ -88,9 +88,17 @@ pub(super) const COUNTERS: &str = "Clear the counters of the fabric (ibqueryerro
     the ports whose error counters rise, and of links below their width or speed (iblinkinfo marks them: Could be …). Totals alone may be of the last time when \
     a cable was plugged.";
 
+/// What to do where PSM3, which uses ports of Ethernet, finds one inactive.
+const PSM3_INACTIVE: &str = "PSM3 uses RDMA over Ethernet, which has no fabric manager. Run rdma link and ip -brief address: the port that it names needs a link that is up and an address on its \
+    network device (ip link set NETDEV up). If the job should use another network, leave PSM3 out: FI_PROVIDER=^psm3, or --mca mtl ^ofi with Open MPI and UCX.";
+
 /// The step where the library of Omni-Path finds no port that is active.
 pub(super) fn inactive_step(symptom: &Symptom) -> Option<&'static str> {
-    let is_hfi = symptom.text.to_ascii_lowercase().contains("hfi");
+    let text = symptom.text.to_ascii_lowercase();
+    if text.contains("psm3") {
+        return Some(PSM3_INACTIVE);
+    }
+    let is_hfi = text.contains("hfi");
     is_hfi.then_some(
         "Run opainfo on the node: it shows the state of the port. Down or Polling: check the cable and the port of the switch. Init: no fabric manager has \
         configured the port: systemctl status opafm on the node that runs it, then systemctl restart opafm.",

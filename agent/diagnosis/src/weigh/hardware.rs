@@ -194,6 +194,13 @@ pub(crate) fn gpu_fault(case: &Case<'_>, scales: &mut Scales) {
         );
         return scales.fits(&symptom.source, &symptom.text);
     }
+    if case
+        .symptoms
+        .iter()
+        .all(|symptom| symptom.kind == SymptomKind::GpuError)
+    {
+        scales.unseen("whether other programs fail on this GPU, too");
+    }
     logged(case, scales);
 }
 

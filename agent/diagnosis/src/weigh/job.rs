@@ -1,7 +1,7 @@
 //! The devices and memory of a job, and its peers.
 
 use rdma_health_node::{UnreadKind, infiniband::CLASS};
-use rdma_health_protocol::Errno;
+use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{
     Case, Scales,
@@ -381,6 +381,12 @@ pub(crate) fn peer_failed(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&of_queue).find(|symptom| is_own(symptom)) {
         scales.doubts(&symptom.source, "the adapter refused a request of this end");
     }
+    if case
+        .seen(&[SymptomKind::Completion(WcStatus::RemOpErr)])
+        .any(|symptom| symptom.grade == Grade::Failure)
+    {
+        scales.next_step = Some(REMOTE_OPERATION.to_owned());
+    }
     let ended = [SymptomKind::RankFailed, SymptomKind::PeerClosed];
     if let Some(symptom) = case.seen(&ended).find(|symptom| symptom.grade == Grade::Failure) {
         scales.fits(&symptom.source, &symptom.text);
@@ -393,6 +399,11 @@ pub(crate) fn peer_failed(case: &Case<'_>, scales: &mut Scales) {
     }
     scales.unseen("logs of the other ranks");
 }
+
+/// What to do where the adapter of the other end could not complete a request.
+const REMOTE_OPERATION: &str = "Run rdma-health check on the peer's node, whose adapter accepted the request and could not complete it (the line names it by rqpn, dlid or address). Read its \
+    kernel log of that time for the adapter, PCIe and the IOMMU: journalctl -k | grep -i -e mlx5 -e aer -e dmar. Read the log of the rank there, too: if it had freed the memory or \
+    ended, that is why.";
 
 pub(crate) fn gpu_only(case: &Case<'_>, scales: &mut Scales) {
     if case.node.pci.functions.known().is_some() && case.gpus() == 0 {

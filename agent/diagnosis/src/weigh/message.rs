@@ -44,6 +44,14 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
         );
         return;
     }
+    if is_of_shared_queue(symptom) && symptom.software == Some(Software::Ucx) {
+        scales.next_step = Some(
+            "UCX's transports rc and dc need shared receive queues, which this adapter or its driver does not have: ibv_devinfo -v | grep max_srq shows 0. On AWS the adapter is an EFA, \
+            which MPI uses through libfabric: --mca pml cm --mca mtl ofi, FI_PROVIDER=efa. Elsewhere leave these transports out: UCX_TLS=ud_verbs,sm,self, or tcp,sm,self."
+                .into(),
+        );
+        return scales.fits(&symptom.source, &symptom.text);
+    }
     if is_of_shared_queue(symptom) {
         scales.next_step = Some(
             "Do without shared receive queues, or make them smaller: SPDK's nvmf_create_transport with --no-srq, or a lower --max-srq-depth; elsewhere the \

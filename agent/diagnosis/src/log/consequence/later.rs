@@ -24,6 +24,29 @@ pub(super) fn end_fabric(symptoms: &mut [Symptom]) {
     }
 }
 
+/// A framework that could not send its data repeats what the transport below it reported, which was TCP.
+pub(super) fn end_transfer(symptoms: &mut [Symptom]) {
+    let of_tcp = symptoms.iter().filter(|symptom| symptom.kind == K::TcpError);
+    let Some(failed) = of_tcp.filter_map(|symptom| symptom.line).min() else {
+        return;
+    };
+    let is_other = |symptom: &Symptom| {
+        symptom.grade == Grade::Failure && !matches!(symptom.kind, K::TcpError | K::BackendFailed)
+    };
+    if symptoms.iter().any(is_other) {
+        return;
+    }
+    for symptom in symptoms {
+        let text = symptom.text.to_ascii_lowercase();
+        let is_report = ["kv chunk", "transfer fail", "kvtransfererror"]
+            .iter()
+            .any(|words| text.contains(words));
+        if symptom.kind == K::BackendFailed && is_report && symptom.line > Some(failed) {
+            symptom.grade = Grade::Note;
+        }
+    }
+}
+
 /// UCX warns of a transport that a setting names and that it does not have, and goes on: a queue that it cannot create later ends the program.
 pub(super) fn pass_over(symptoms: &mut [Symptom]) {
     let Some(ended) = first(symptoms, |symptom| {

@@ -140,6 +140,26 @@ pub(super) const ROWS: &[Row] = &[
         K::PeerUnreachable,
     ),
     (&["ascend_transport", "connect timeout to"], K::PeerUnreachable),
+    (
+        &["ascend_direct_transport", "failed to connect to"],
+        K::PeerUnreachable,
+    ),
+    (
+        &["transfer_executor", "failed to connect to target"],
+        K::PeerUnreachable,
+    ),
+    (&["failed to connect, local engine:"], K::PeerUnreachable),
+    (&["hcclcommprepare", "fail"], K::PeerUnreachable),
+    (&["batch data transfer timeout"], K::PeerUnreachable),
+    // The text of EI0002 without its code.
+    (&["possible cause", "hccl_exec_timeout"], K::CollectiveTimeout),
+    (&["possible cause", "hccl_connect_timeout"], K::PeerUnreachable),
+    // The other end offers its memory over a transport that this one does not have.
+    (&["notsupportedtransport"], K::PeerDiffers),
+    // UCCL sends lost packets again, up to a limit.
+    (&["rto retransmission threshold"], K::PeerUnreachable),
+    // AWS ParallelCluster checks its configuration: packets between the nodes would be dropped.
+    (&["efa requires a security group"], K::PeerUnreachable),
     (&["(ei0006)"], K::PeerUnreachable),
     (&["(ei0009)"], K::PeerUnreachable),
     (&["transport init error", "isusedrdma[1]"], K::PeerUnreachable),

@@ -200,6 +200,12 @@ pub(super) const ROWS: &[Row] = &[
     (&["kiblnd", "can't query ipoib interface"], K::AddressUnresolved),
     (&["kiblnd", "not bound to a device"], K::AddressUnresolved),
     (&["nvme_keep_alive_end_io"], K::PeerUnreachable),
+    // A driver that reports states which do not exist.
+    (&["update_ibv_state", "bad state updated"], K::QueueFatal),
+    // The target of iSCSI in user space, with iSER.
+    (&["iser_ib_init", "failed to initialize rdma"], K::ModuleMissing),
+    // Gluster's transport over RDMA.
+    (&["rdma", "failed to initialize ib device"], K::NoDevice),
     (&["cq resize failed", "cannot allocate memory"], K::CreateFailed),
     // The number that SPDK prints here is that of an earlier call: drivers without this operation set none.
     (&["cq resize failed"], K::UnsupportedAdapter),

@@ -1,5 +1,6 @@
 //! Errors of the TCP connections that NCCL and RCCL make: for their bootstrap, and for data where they do not use RDMA.
 
+use super::super::line::number;
 use crate::symptom::SymptomKind::{self as K};
 
 /// The functions that report them (`misc/socket.cc`), and the transport that uses them, in lower case.
@@ -10,6 +11,7 @@ pub(in crate::log) const ANCHORS: &[&str] = &[
     "socketprogress",
     "socketwait",
     "net/socket :",
+    "neither af_inet",
     CONNECT,
 ];
 /// What precedes the address of the other end, which only they write as `10.0.0.2<37715>`.
@@ -48,11 +50,35 @@ pub(super) fn unreachable(lower: &str) -> Option<(K, usize)> {
         // A connection that the kernel gave up in a blocking call.
         "software caused connection abort",
     ];
+    /// What the two functions say that wait for a connection: no answer came.
+    const IN_VAIN: [&str; 3] = ["exceeded timeout", "exceeded retries", "no pollout"];
     let at = place(lower)?;
     let rest = &lower[at..];
+    if rest.contains("connect") && IN_VAIN.iter().any(|words| rest.contains(words)) {
+        return Some((K::PeerUnreachable, at));
+    }
     (["fail", "returned"].iter().any(|word| rest.contains(word))
         && WORDS.iter().any(|words| rest.contains(words)))
     .then_some((K::PeerUnreachable, at))
+}
+
+/// A peer that no program answers at: NCCL's line without its prefix, as a framework prints it.
+pub(super) fn refused(lower: &str) -> Option<(K, usize)> {
+    let at = place(lower)?;
+    let rest = &lower[at..];
+    // NCCL tries again, and says so.
+    let is_last = rest.contains("returned connection refused") && !rest.contains("retrying");
+    is_last.then_some((K::NoListener, at))
+}
+
+/// An address of no known family: the other end is of another release, whose answer has another layout. A family of 0 is that of no address.
+pub(super) fn other_layout(lower: &str) -> Option<(K, usize)> {
+    let at = lower
+        .find("connecting to address")
+        .filter(|_| lower.contains("neither af_inet"))?;
+    let (_, rest) = lower[at..].split_once("with family ")?;
+    number(rest).filter(|family| *family > 255)?;
+    Some((K::PeerDiffers, at))
 }
 
 #[cfg(test)]

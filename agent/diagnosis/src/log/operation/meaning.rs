@@ -39,7 +39,9 @@ impl Operation {
             (Self::Register, _) => K::RegMrFailed,
             (Self::GpuDoorbell, _) => K::GpuDoorbellFailed,
             (Self::Create, None) => K::CreateUnexplained,
-            (Self::Create, Some(Errno::ENOMEM | Errno::ENOSPC)) => K::CreateFailed,
+            (Self::Create, Some(Errno::ENOMEM)) => K::CreateFailed,
+            // A table of the adapter, or of its driver, is full.
+            (Self::Create, Some(Errno::ENOSPC)) => K::ResourceLimit,
             // The adapter did not answer the command of its driver in time.
             (Self::Create, Some(Errno::ETIMEDOUT | Errno::ETIME)) => K::DeviceStalled,
             (Self::Create, _) if denied => K::NotPermitted,

@@ -59,9 +59,9 @@ pub(super) fn judged(line: &Lower<'_>, judgement: &Judgement, number: u64) -> Ju
         }
         _ => {}
     }
-    // Mostly a process that ended before its memory was released. Newer drivers of the GPU no longer log it.
+    // The memory was released before. NVIDIA: harmless, and no longer logged from driver R560 on.
     if report.kind == EventKind::PeerMemory && line.lower.contains("invalid context, skipping") {
-        found.grade = symptom::Grade::Degraded;
+        found.grade = symptom::Grade::Note;
     }
     if report.kind == EventKind::GpuError && gpu::is_of_application(&line.lower) {
         found.grade = symptom::Grade::Note;

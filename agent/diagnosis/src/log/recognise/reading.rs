@@ -70,7 +70,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     let lower = line.lower.as_str();
     let grade = line.grade();
     if grade.quoted {
-        return None;
+        return commented(line, of_driver);
     }
     // What NCCL says of a plugin that does not load begins with the same words as what it says of one that is not there.
     // libfabric tries all of its providers, and informs about those that it cannot load.
@@ -175,6 +175,13 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         _ if number == Some(Errno::ENFILE) && is_of_kernel(line.text) => unknown(lower, None),
         _ => unknown(lower, number),
     }
+}
+
+/// A message with its error number behind the mark of a comment: a person wrote it, or quotes what a program printed.
+fn commented(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
+    let rest = line.text.trim_start().strip_prefix("//")?;
+    let reading = read_as_worded(&Lower::of(rest.trim_start_matches('/')), of_driver)?;
+    (reading.known && reading.errno.is_some()).then(Reading::unrecognised)
 }
 
 /// Whether Open MPI names what failed in a list, and the error in the next line: `Function:    ibv_create_cq()`.
