@@ -233,7 +233,7 @@ fn is_of_processes_only(known: &KnownCause, explained: &[(&Symptom, Link)]) -> b
     let is_reported = |(symptom, _): &(&Symptom, Link)| {
         matches!(
             symptom.kind,
-            SymptomKind::UnsupportedAdapter | SymptomKind::NotPermitted
+            SymptomKind::UnsupportedAdapter | SymptomKind::NotPermitted | SymptomKind::MemlockWarning
         )
     };
     table::storage::is_of_processes(known.id)

@@ -144,6 +144,9 @@ pub struct Log {
     /// The first line that names a link-local GID of an Ethernet port, by its number, and the GID.
     #[serde(skip)]
     pub link_local: Option<(u64, String)>,
+    /// The line and the index of the first RoCE v2 GID of an IPv4 address that `show_gids` lists.
+    #[serde(skip)]
+    pub listed_gid: Option<(u64, u32)>,
     /// The first GUID of zeros that a tool printed.
     #[serde(skip)]
     pub zero_guid: Option<ZeroGuid>,
@@ -251,6 +254,7 @@ impl LogReader {
         self.log.memlock = shown.memlock;
         self.log.missing_modules = shown.missing;
         self.log.link_local = shown.link_local;
+        self.log.listed_gid = shown.listed;
         self.log.packed = document::packed(&self.head);
         for symptom in &mut self.log.symptoms {
             if self.recogniser.is_of_rdma(symptom) {

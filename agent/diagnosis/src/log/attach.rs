@@ -29,6 +29,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "claim host devices",
     "runpodsandbox error",
     "failed to set up pod interface",
+    "failed to rename vf",
     "network for sandbox",
     "set up sandbox",
     "cni failed to",
@@ -100,6 +101,13 @@ fn names_interface(lower: &str) -> bool {
 
 /// A plugin for virtual functions, which are of additional networks: `failed to set up pod interface "net4" from the device "enp134s0f1"`.
 fn function(lower: &str) -> Option<(K, usize)> {
+    // The first plugins for virtual functions name the function by its number.
+    if let Some(at) = ["failed to rename vf ", "failed to move vf "]
+        .iter()
+        .find_map(|words| lower.find(words))
+    {
+        return Some((K::NetworkAttachFailed, at));
+    }
     let at = ["failed to set up pod interface", "failed to set up ipam plugin"]
         .iter()
         .find_map(|words| lower.find(words))?;

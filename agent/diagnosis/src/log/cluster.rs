@@ -14,6 +14,8 @@ pub(super) struct Parts {
     pub(super) network: bool,
     /// A device plugin for RDMA.
     pub(super) plugin: bool,
+    /// A plugin for virtual functions left an interface out, which its selectors had found.
+    left_out: bool,
 }
 
 impl Parts {
@@ -22,6 +24,13 @@ impl Parts {
         self.request = self.request || requests_rdma(lower);
         self.network = self.network || attach::names_network(lower);
         self.plugin = self.plugin || registration::is_of_our_plugin(lower);
+        self.left_out = self.left_out || lower.contains("excluding interface");
+    }
+
+    /// Where a plugin for virtual functions reports an empty pool after it left out what its selectors had found. Pools that match nothing are often
+    /// meant for other nodes.
+    pub(super) fn emptied(&self, lower: &str) -> Option<usize> {
+        lower.find("no devices in device pool").filter(|_| self.left_out)
     }
 }
 
@@ -37,6 +46,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "nvidia.com/",
     "intel.com/",
     "no devices in device pool",
+    "excluding interface",
     "not a device node",
     "allocate failed",
     "devices unavailable for",

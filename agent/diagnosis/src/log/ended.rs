@@ -34,6 +34,7 @@ const TEXTS: &[&str] = &[
     "terminated by signal",
     "segmentation fault (core dumped)",
     "caught signal 11",
+    "interrupt signal (11)",
     "an illegal memory access was encountered",
     "device-side assert triggered",
     "uncorrectable ecc error encountered",

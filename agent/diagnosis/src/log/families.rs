@@ -120,6 +120,8 @@ const NCCL: &[Row] = &[
     (&["net/ofi", "failed to initialize", "protocol"], K::NoDevice),
     (&["net/ofi", "completed with error"], K::PeerUnreachable),
     (&["couldn't get efa as provider"], K::NoDevice),
+    // ENOPROTOOPT: the provider that was chosen in place of EFA does not have the option.
+    (&["nccl warn net/ofi", "protocol not available"], K::NoDevice),
     (
         &["requested capabilities", "not supported"],
         K::UnsupportedAdapter,
@@ -130,6 +132,9 @@ const NCCL: &[Row] = &[
         &["nccl warn", "could not find real path of /sys/"],
         K::BackendFailed,
     ),
+    // A file of a topology or of a graph that is of another machine, or what it reads of this one in /sys.
+    (&["nccl warn xml "], K::BackendFailed),
+    (&["nccl warn attribute "], K::BackendFailed),
     // NCCL_NET names it.
     (&["nccl warn", "network", "not found"], K::SettingUnmatched),
     (&["failed to initialize any net plugin"], K::NoDevice),
@@ -216,6 +221,7 @@ const GPU_LIBRARIES: &[Row] = &[
 
 /// MPI.
 const MPI: &[Row] = &[
+    (&["assign_context", "interrupted system call"], K::BackendFailed),
     (&["psm", "no hfi units are active"], K::PortNotActive),
     (&["psm", "no nic units are active"], K::PortNotActive),
     (&["psm", "can't open hfi unit"], K::OpenFailed),
@@ -274,6 +280,8 @@ const DPDK: &[Row] = &[
         &["queue allocation failed", "cannot allocate memory"],
         K::HostMemory,
     ),
+    // `port 0 verbs maximum priority: 0 expected 8/16`: the kernel's driver has no priorities of flows.
+    (&["verbs maximum priority", "expected"], K::VersionMismatch),
     // `No kernel/verbs support for VF LAG bonding found`, and of other features.
     (&["no kernel/verbs support"], K::CreateRefused),
     // Memory that the processes of a node share: another one, or a second copy of the driver in this one, has made it. The port does not start.

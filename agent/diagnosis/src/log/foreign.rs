@@ -165,10 +165,23 @@ pub(super) fn misses_other_file(lower: &str) -> bool {
         word.starts_with('/')
     };
     let is_in_place = || PLACES.iter().any(|place| lower.contains(place));
-    lower.contains("no such file") && misses_attribute(lower)
+    lower.contains("no such file") && (misses_attribute(lower) || misses_statistics(lower))
         || lower.contains("no such file")
             && !is_in_place()
             && (!["device", "uverbs", "hca"].into_iter().any(is_device) || lower.split(' ').any(is_path))
+}
+
+/// Whether a line in lower case reports that counters could not be read, whose files a container or a driver may not have.
+fn misses_statistics(lower: &str) -> bool {
+    // The exporter of Prometheus goes on without.
+    if lower.contains("collector failed") {
+        return true;
+    }
+    ["counter", "statistic", " stats", "xstats"]
+        .iter()
+        .any(|what| lower.contains(what))
+        && ["read", "get ", "query", "open "].iter().any(|verb| lower.contains(verb))
+        && !lower.contains("/dev/infiniband")
 }
 
 /// Whether a line in lower case names an attribute of the PCI function of an RDMA device, which a kernel or a driver may not have:

@@ -49,6 +49,18 @@ pub(super) fn link_local(lower: &str) -> Option<Ipv6Addr> {
     words.find_map(|word| parse(word.trim_end_matches(['.', ':'])).filter(|gid| is_of_mac(*gid)))
 }
 
+/// How `show_gids` begins the GID of an IPv4 address.
+pub(super) const IPV4: &str = "0000:0000:0000:0000:0000:ffff:";
+
+/// The index in a row of `show_gids` in lower case with the RoCE v2 GID of an IPv4 address and its network device, which is then visible where the
+/// tool runs: `mlx5_0 1 7 0000:…:ffff:0a98:000c 10.152.0.12 v2 net1`.
+pub(super) fn listed(lower: &str) -> Option<u32> {
+    let (index, gid) = row(lower)?;
+    let mut last = lower.split_whitespace().rev();
+    let (netdev, version) = (last.next()?, last.next()?);
+    (gid.to_ipv4_mapped().is_some() && version == "v2" && netdev != "v2").then_some(index)
+}
+
 /// A row of a table of the GIDs of a port, in lower case: its index and the GID. `GID[  0]: fe80::…, RoCE v1` of `ibv_devinfo -v`,
 /// `mlx5_0  1  0  fe80:… v1 eth0` of `show_gids`, `…/ports/1/gids/0:fe80:…` of `grep`.
 pub(super) fn row(lower: &str) -> Option<(u32, Ipv6Addr)> {

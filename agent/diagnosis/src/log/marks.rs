@@ -76,6 +76,15 @@ pub struct Marks {
     /// The driver of the adapters was loaded, or loaded again.
     #[serde(skip)]
     pub reloads: bool,
+    /// The GPU Operator's pod has the driver of the GPUs.
+    #[serde(skip)]
+    pub driver_pod: bool,
+    /// It names a model of adapters that current tools of the firmware do not know.
+    #[serde(skip)]
+    pub old_adapter: bool,
+    /// The module or the tool of SoftRoCE is in it.
+    #[serde(skip)]
+    pub soft_roce: bool,
     /// The RDMA drivers above those of Ethernet that it names.
     #[serde(skip)]
     pub above: Above,
@@ -158,6 +167,9 @@ enum Mark {
     /// Their number follows.
     Gids,
     Reloads,
+    DriverPod,
+    OldAdapter,
+    SoftRoce,
     Ofed,
     /// The length of a region follows.
     Length,
@@ -255,6 +267,23 @@ const WORDS: &[(&str, Mark)] = &[
     ("ofa_kernel", Mark::Ofed),
     ("nv_peer_mem", Mark::Ofed),
     ("nvidia-peer-memory", Mark::Ofed),
+    ("nvidia-driver-ctr", Mark::DriverPod),
+    ("nvidia-peermem-ctr", Mark::DriverPod),
+    ("nvidia-driver-daemonset", Mark::DriverPod),
+    ("infinihost", Mark::OldAdapter),
+    ("connectx-2", Mark::OldAdapter),
+    ("mt25204", Mark::OldAdapter),
+    ("mt25208", Mark::OldAdapter),
+    ("mt23108", Mark::OldAdapter),
+    ("mt25408", Mark::OldAdapter),
+    ("mt25418", Mark::OldAdapter),
+    ("mt26428", Mark::OldAdapter),
+    ("mt26438", Mark::OldAdapter),
+    ("mt26448", Mark::OldAdapter),
+    ("mt26478", Mark::OldAdapter),
+    ("mt26488", Mark::OldAdapter),
+    ("rxe_cfg", Mark::SoftRoce),
+    ("rdma_rxe", Mark::SoftRoce),
     ("openibd restart", Mark::Reloads),
     ("loading hca driver", Mark::Reloads),
     ("modprobe mlx5_core", Mark::Reloads),
@@ -308,6 +337,7 @@ const WORDS: &[(&str, Mark)] = &[
     ("ej0002:", Mark::Family(Family::Ascend)),
     ("srd_iface", Mark::Family(Family::Efa)),
     ("rdmap", Mark::Family(Family::Efa)),
+    ("amazon.com, inc. elastic fabric adapter", Mark::Family(Family::Efa)),
     (" efa_", Mark::Family(Family::Efa)),
     ("::efa:", Mark::Family(Family::Efa)),
     ("provider efa", Mark::Family(Family::Efa)),
@@ -453,6 +483,9 @@ impl Marks {
                 Some((_, Mark::ProviderVerbs)) => self.provider_verbs = true,
                 Some((_, Mark::Gids)) => self.no_gids = number(&lower[found.end..]) == Some(0),
                 Some((_, Mark::Reloads)) => self.reloads = true,
+                Some((_, Mark::DriverPod)) => self.driver_pod = true,
+                Some((_, Mark::OldAdapter)) => self.old_adapter = true,
+                Some((_, Mark::SoftRoce)) => self.soft_roce = true,
                 Some((_, Mark::Reconnects)) => self.reconnects = true,
                 Some((_, Mark::HyperV)) => self.hyperv = true,
                 Some((_, Mark::OnBoard)) => self.on_board = true,

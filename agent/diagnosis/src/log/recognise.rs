@@ -522,6 +522,9 @@ impl Recogniser {
         if let Some(at) = registration::lost(lower) {
             return Some(Reading::of(SymptomKind::ResourceUnavailable, at));
         }
+        if let Some(at) = self.cluster.emptied(lower) {
+            return Some(Reading::of(SymptomKind::ResourceUnavailable, at));
+        }
         let ours = self.cluster.plugin || self.cluster.request;
         // NCCL says of its own search: `NET/IB : No device found`.
         let offers_nothing =

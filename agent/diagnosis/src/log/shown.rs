@@ -45,6 +45,8 @@ pub(super) struct Shown {
     pub(super) link_local: Option<(u64, String)>,
     /// The GID at index 0 in a list of all GIDs of a port, if it is link-local, and the number of its line.
     first_of_table: Option<(u64, String)>,
+    /// The index of the first GID of an IPv4 address that `show_gids` lists with a network device, and the number of its line.
+    pub(super) listed: Option<(u64, u32)>,
     /// The line in which Open MPI leaves out an adapter that its transport openib does not know.
     left_out: Option<u64>,
     /// What may have been given to a virtual machine.
@@ -99,7 +101,8 @@ static WORTH: LazyLock<Phrases> = LazyLock::new(|| {
         "fatal: module ",
         "failed to find module",
     ];
-    Phrases::new(of_devices.into_iter().chain(gid::LINK_LOCAL))
+    let of_gids = gid::LINK_LOCAL.into_iter().chain([gid::IPV4]);
+    Phrases::new(of_devices.into_iter().chain(of_gids))
 });
 
 impl Shown {
@@ -137,6 +140,9 @@ impl Shown {
         if self.first_of_table.is_none() {
             let first = gid::row(&lower).filter(|(index, gid)| *index == 0 && gid::is_of_mac(*gid));
             self.first_of_table = first.map(|(_, gid)| (number, gid.to_string()));
+        }
+        if self.listed.is_none() {
+            self.listed = gid::listed(&lower).map(|index| (number, index));
         }
         if let Some(zero) = &mut self.zero {
             // The rows of the next device are not about this one.

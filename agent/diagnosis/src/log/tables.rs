@@ -11,7 +11,10 @@ use crate::symptom::SymptomKind::{self as K};
 /// What the rows that follow are properties of.
 #[derive(Debug, Default)]
 enum Section {
+    /// No list has begun.
     #[default]
+    Start,
+    /// What has nothing to do with RDMA.
     Other,
     /// A network interface of an RDMA port, as far as its name shows: `Settings for rdma3:`.
     Interface(String),
@@ -25,6 +28,10 @@ enum Section {
     Reporter(String),
     /// An interface of `LNet` over RDMA: `- nid: 10.20.0.5@o2ib`.
     Nid(String),
+    /// The port that mlxlink was asked about: `Operational Info`.
+    Operational,
+    /// An interface of an adapter in the list of FreeBSD's ifconfig: `mce0: flags=8843<UP,…`.
+    Bsd(String),
 }
 
 /// A PCIe link: its speed in tenths of a GT/s, and its lanes.
@@ -49,7 +56,14 @@ impl Tables {
             return None;
         }
         match &mut self.section {
+            Section::Start => with_reason(row).or_else(|| without_carrier(row)),
             Section::Other => without_carrier(row),
+            Section::Operational => of_port(row),
+            Section::Bsd(name) => {
+                let reason = row.strip_prefix("status: no carrier (")?;
+                let text = format!("{name}: {row}");
+                (!is_unplugged(reason)).then_some((K::PortNotActive, text))
+            }
             Section::Interface(name) => row
                 .strip_prefix("Link detected: no")
                 .map(|_| (K::PortNotActive, format!("{name}: {row}")))
@@ -107,6 +121,34 @@ impl Tables {
     }
 }
 
+/// Whether what follows a link without a partner in brackets is a cable that is not there.
+fn is_unplugged(reason: &str) -> bool {
+    let reason = reason.to_ascii_lowercase();
+    reason.contains("no cable") || reason.contains("unplugged")
+}
+
+/// A link that is down, with the reason that only drivers of such adapters give: `Link detected: no (Autoneg, No partner detected)`.
+fn with_reason(row: &str) -> Option<(K, String)> {
+    let reason = row.strip_prefix("Link detected: no (")?;
+    (!is_unplugged(reason)).then(|| (K::PortNotActive, row.to_owned()))
+}
+
+/// The state of a port in mlxlink's rows: `State : Physical LinkUp` is a port that has a signal and no link.
+fn of_port(row: &str) -> Option<(K, String)> {
+    const STATES: [&str; 6] = [
+        "Physical LinkUp",
+        "Polling",
+        "Rx disable",
+        "Port PLL Down",
+        "Close port",
+        "Disable",
+    ];
+    let (name, state) = row.split_once(':')?;
+    let state = state.trim();
+    (name.trim() == "State" && STATES.contains(&state))
+        .then(|| (K::PortNotActive, format!("mlxlink: State: {state}")))
+}
+
 /// Components of Open MPI that transfer data over RDMA, or call a library that does.
 const OF_RDMA: [&str; 18] = [
     "openib", "uct", "ofi", "ugni", "usnic", "udapl", "mvapi", "ucx", "yalla", "ikrit", "mxm", "psm", "psm2",
@@ -123,6 +165,16 @@ fn begin(row: &str) -> Option<Section> {
         let is_unclaimed = name.starts_with("network") && name.ends_with("UNCLAIMED");
         return Some(if is_unclaimed {
             Section::Unclaimed(row.to_owned())
+        } else {
+            Section::Other
+        });
+    }
+    if row == "Operational Info" {
+        return Some(Section::Operational);
+    }
+    if let Some((name, _)) = row.split_once(": flags=").filter(|_| row.contains('<')) {
+        return Some(if is_of_adapter(name) {
+            Section::Bsd(name.to_owned())
         } else {
             Section::Other
         });
@@ -158,6 +210,12 @@ fn begin(row: &str) -> Option<Section> {
     } else {
         Section::Other
     })
+}
+
+/// Whether FreeBSD names the interfaces of an adapter with RDMA so: `mce0`, `ib0`.
+fn is_of_adapter(name: &str) -> bool {
+    let driver = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    ["mce", "mlxen", "ib", "bnxt", "ice", "cc", "cxl", "qlnxe"].contains(&driver) && driver.len() < name.len()
 }
 
 /// The address of the function whose properties follow: `17:00.0 Infiniband controller: …`, `0000:17:00.0 Ethernet controller [0200]: …`.
@@ -294,6 +352,29 @@ mod tests {
             ),
             (
                 &[
+                    "Operational Info",
+                    "----------------",
+                    "State                           : Physical LinkUp",
+                    "Physical state                  : LinkUp",
+                ],
+                (K::PortNotActive, "mlxlink: State: Physical LinkUp"),
+            ),
+            (
+                &["Link detected: no (Autoneg, No partner detected)"],
+                (
+                    K::PortNotActive,
+                    "Link detected: no (Autoneg, No partner detected)",
+                ),
+            ),
+            (
+                &[
+                    "mce0: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> metric 0 mtu 1500",
+                    "\tstatus: no carrier (FEC sync loss)",
+                ],
+                (K::PortNotActive, "mce0: status: no carrier (FEC sync loss)"),
+            ),
+            (
+                &[
                     "A requested component was not found, or was unable to be opened.  This",
                     "means that this component is either not installed or is unable to be",
                     "Host:      n2",
@@ -318,6 +399,18 @@ mod tests {
             // The card of the office, and the second port of an adapter.
             &["Settings for eno1:", "\tLink detected: no"],
             &["Settings for ens1f1np1:", "\tLink detected: no"],
+            &["Settings for eno1:", "\tLink detected: no (Autoneg, No partner detected)"],
+            &["Link detected: no (No cable)"],
+            &["Operational Info", "State                           : Active"],
+            &["State : Polling"],
+            &[
+                "igb0: flags=8843<UP,BROADCAST,RUNNING> metric 0 mtu 1500",
+                "status: no carrier (FEC sync loss)",
+            ],
+            &[
+                "mce1: flags=8843<UP,BROADCAST,RUNNING> metric 0 mtu 1500",
+                "status: no carrier (Cable is unplugged.)",
+            ],
             &["4: docker0: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 1500 qdisc noqueue state DOWN"],
             &["4: ib1: <NO-CARRIER,BROADCAST,MULTICAST> mtu 4092 qdisc mq state DOWN"],
             // A slot of half the lanes, a GPU that saves power, and a bridge.

@@ -64,6 +64,8 @@ pub(super) struct Report {
     placed: bool,
     /// A user of RDMA is among the modules that are loaded.
     loaded: bool,
+    /// A driver of a network card, whose name the trace does not show, found no memory for a packet.
+    of_packets: bool,
 }
 
 /// A crash in a module that has nothing to do with RDMA. What called it may be one that has.
@@ -110,6 +112,7 @@ impl Report {
             of_user: false,
             placed: false,
             loaded: false,
+            of_packets: false,
         })
     }
 
@@ -126,11 +129,12 @@ impl Report {
 
     /// Whether the log does not show where the kernel crashed, and a user of RDMA was loaded.
     pub(super) fn is_unplaced(&self) -> bool {
-        self.is_crash && !self.placed && self.loaded
+        self.is_crash && !self.placed && self.loaded || self.of_packets
     }
 
     /// Notes what a line says of the task that crashed.
     pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.of_packets |= self.kind == K::HostMemory && memchr::memmem::find(bytes, b"alloc_skb+0x").is_some();
         let Some(line) = std::str::from_utf8(bytes).ok().filter(|_| self.is_crash) else {
             return;
         };

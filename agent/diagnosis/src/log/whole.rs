@@ -13,6 +13,21 @@ pub(super) fn settle(log: &mut Log, ranks: &Ranks) {
     of_family(log, ranks);
     of_networks(log, ranks);
     of_provider(log);
+    of_signals(log);
+}
+
+/// A signal that interrupted the call which opens the adapter: that the library then has no adapter follows from it.
+fn of_signals(log: &mut Log) {
+    let is_root = |symptom: &Symptom| symptom.text.contains("assign_context") && symptom.text.contains("Interrupted");
+    if !log.symptoms.iter().any(is_root) {
+        return;
+    }
+    for symptom in &mut log.symptoms {
+        let follows = matches!(symptom.kind, K::OpenFailed | K::CreateUnexplained | K::NoDevice);
+        if follows && symptom.text.contains("hfi") {
+            symptom.grade = symptom.grade.min(Grade::Secondary);
+        }
+    }
 }
 
 /// If a program found no RDMA device and a driver asks for newer firmware, the firmware is the reason.
@@ -68,7 +83,7 @@ fn of_files(log: &mut Log) {
         return;
     }
     for symptom in &mut log.symptoms {
-        if symptom.kind == K::ComputeError && FORMS.iter().any(|form| symptom.text.contains(form)) {
+        if symptom.kind == K::BackendFailed && FORMS.iter().any(|form| symptom.text.contains(form)) {
             symptom.kind = K::SettingUnmatched;
             symptom.grade = symptom.kind.grade();
         }

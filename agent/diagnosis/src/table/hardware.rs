@@ -25,7 +25,8 @@ pub(super) static RDMA_MODULES: KnownCause = KnownCause {
     id: "rdma-modules",
     title: "RDMA kernel modules are missing or hold no adapter",
     explanation: "Without ib_uverbs there is no /dev/infiniband/uverbs*; without the adapter's module there is no RDMA device.",
-    next_step: "Load them: run modprobe ib_uverbs, and modprobe for the adapter's module (mlx5_ib, irdma, bnxt_re).",
+    next_step: "Load them: run modprobe ib_uverbs, and modprobe for the adapter's module: mlx5_ib, mlx4_ib (ConnectX-3 and older), bnxt_re (Broadcom), irdma (Intel), iw_cxgb4 (Chelsio), qedr (Marvell), efa or \
+    mana_ib. lspci -nnk shows the adapter and its modules.",
     rules: &[&modules::RDMA_MODULES_MISSING, &reading::HELPER_UNHEALTHY],
     cases: &[FindingCase::KernelPartMissing, FindingCase::ModuleMissing],
     often: &[NoDevice, OpenFailed, ModuleMissing, CmUnavailable],
@@ -134,8 +135,8 @@ pub(super) static NO_RDMA_DEVICE: KnownCause = KnownCause {
     id: "no-rdma-device",
     title: "The node has no RDMA device",
     explanation: "/sys/class/infiniband is empty or missing.",
-    next_step: "Check that the adapter is visible: lspci | grep -i -e mellanox -e infiniband. Then check the kernel log for \
-    messages of its driver.",
+    next_step: "Check that an adapter for RDMA is visible: lspci -nnk lists the network cards, their makers and drivers (Mellanox, Broadcom NetXtreme-E, Intel E810 or X722, Chelsio, Marvell, Elastic Fabric Adapter). If it is there, \
+    check the kernel log for messages of its driver. If the machine has none, nothing is missing.",
     rules: &[],
     cases: &[],
     often: &[NoDevice, SocketFallback],

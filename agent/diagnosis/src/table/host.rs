@@ -8,8 +8,8 @@ pub(crate) fn next_step(id: &str) -> Option<&'static str> {
             unlimited' to a file in /etc/security/limits.d, and set LimitMEMLOCK=infinity for the unit of the service or of slurmd."
         }
         "device-not-given" => {
-            "Run ls -l /dev/infiniband where the job runs. A job in a container (enroot, Apptainer) needs these files in it, and Slurm may \
-            exclude devices from a job (ConstrainDevices in cgroup.conf)."
+            "Run ls -l /dev/infiniband where the job runs. A job in a container needs these files in it: docker and podman with --device /dev/infiniband, a pod with the RDMA resource in its limits, enroot and Apptainer with \
+            a mount. Slurm may exclude devices from a job (ConstrainDevices in cgroup.conf)."
         }
         "device-permission" => {
             "Run ls -l /dev/infiniband and id as the user of the job. uverbs* and rdma_cm have mode 0666 by the rules of rdma-core (udevadm trigger \

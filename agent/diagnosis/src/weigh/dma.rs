@@ -423,7 +423,8 @@ fn module_refused(case: &Case<'_>, scales: &mut Scales) {
         } else if text.contains("page_table") || text.contains("page table") {
             scales.insisted_step = Some(OLD_DRIVER.to_owned());
         } else if text.contains("not found in directory") {
-            scales.insisted_step = Some(NOT_INSTALLED.to_owned());
+            let by_operator = case.log.is_some_and(|log| log.marks.driver_pod);
+            scales.insisted_step = Some(if by_operator { NOT_IN_POD } else { NOT_INSTALLED }.to_owned());
         } else if symptom.kind == SymptomKind::GdrDisabled
             && matches!(case.node.peer_memory.known(), Some(PeerMemory::NvidiaPeermem))
         {
@@ -469,6 +470,12 @@ const NOT_INSTALLED: &str = "Install the module for the kernel that runs: it com
     nvidia-dkms or kmod-nvidia). An installer that found no RDMA headers leaves it out: install the RDMA driver package first. Debian's packages call it \
     nvidia-current-peermem. With NVIDIA's open kernel modules and Linux 5.12 or later, libraries can use DMA-BUF instead, which needs no module. \
     Where a container installs the GPU driver (GPU Operator), install nothing on the node: the module comes with its driver pod, which must build it (restart that pod).";
+
+/// The same where the driver of the GPU is in a pod.
+const NOT_IN_POD: &str = "The driver pod of the GPU Operator on this node has not built or installed the module for the kernel that runs: delete that pod, so that it starts again and builds all modules \
+    (kubectl -n gpu-operator delete pod -l app=nvidia-driver-daemonset --field-selector spec.nodeName=NODE), and read the log of its container nvidia-driver-ctr: it must build the modules for this \
+    kernel, with driver.rdma.enabled in the ClusterPolicy, and not stop at an installation of the user space only. If it skips them, update the operator or the driver's image. Where the node has the \
+    driver itself (driver.enabled: false), the module must be in that one. With NVIDIA's open kernel modules, libraries can use DMA-BUF, which needs no module.";
 
 /// The RDMA modules that run have no peer memory; a module that is built again is refused again.
 const WITHOUT_SYMBOL: &str = "The RDMA modules that run do not have the symbol: those of the kernel have none, and those of MLNX_OFED and DOCA-OFED have it. See which run: \

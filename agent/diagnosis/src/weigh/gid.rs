@@ -87,6 +87,15 @@ fn unusable_elsewhere<'a>(case: &'a Case<'_>) -> Option<&'a str> {
     (!is_here && case.node.hcas().next().is_some()).then_some(device)
 }
 
+/// What an empty entry at index 0 shows.
+const HIDDEN: &str = "the GID at index 0 is ::, and a port of Ethernet has one there as soon as its network device is visible where the program runs";
+
+/// Whether perftest found no GID at all on a port of Ethernet, in a log of which the node's own tables are not known: there the link-local GID is at index 0 of each port
+/// whose network device the process sees, with or without an address.
+fn is_hidden(case: &Case<'_>, tables: &[(Port<'_>, &[Gid])]) -> bool {
+    tables.is_empty() && case.node.hcas().next().is_none() && found_none(case) && configured_index(case).is_none()
+}
+
 /// Number of lines after a failure in which the program prints its details.
 const DETAILS: u64 = 2;
 
@@ -204,8 +213,15 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
         ));
         return scales.shows(&symptom.source, &symptom.text);
     }
+    if let Some((source, _)) = listed(case) {
+        return scales.against(source, "show_gids lists a GID of an IPv4 address");
+    }
     let empty = with_empty_gid(case);
     let tables = tables(case);
+    if empty.is_some() && is_hidden(case, &tables) {
+        scales.doubts("log", HIDDEN);
+        return scales.unseen("GID tables where the job runs");
+    }
     match empty {
         // Another index, or another network namespace, may have one.
         Some(symptom) if all_have_one(case, &tables) || configured_index(case).is_some() => {
@@ -257,6 +273,16 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// Where a program could not read a GID of a port, although `show_gids` lists one of an IPv4 address with its network device in the same log: the line and the index.
+fn listed(case: &Case<'_>) -> Option<(String, u32)> {
+    let (line, index) = case.log?.listed_gid?;
+    let unread = |symptom: &Symptom| symptom.kind == SymptomKind::NoGid && symptom.named.errno == Some(Errno::EINVAL);
+    case.symptoms
+        .iter()
+        .any(|symptom| unread(symptom))
+        .then(|| (format!("log line {line}"), index))
+}
+
 /// What to do where no port has an address.
 const NO_ADDRESSES: &str = "No RoCE port of the node has an IP address, so no GID index can work: find out why the service that gives them addresses did \
     not (NetworkManager, netplan, cloud-init or the agent of the cloud; ip -br addr), and restore them. Then check the GIDs: rdma-health check, or show_gids.";
@@ -303,6 +329,13 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
     };
     if case.logs_infiniband() {
         return scales.against("log", INFINIBAND);
+    }
+    if let Some((source, index)) = listed(case) {
+        scales.insisted_step = Some(format!(
+            "The program stumbles over an entry of the GID table that it cannot read: in a container only entries of its own network devices can be, and show_gids lists the first at a higher index. Name one that can: \
+            NCCL_IB_GID_INDEX={index} (of that port; each port may have another index), or use NCCL 2.23 or later, which passes over the others."
+        ));
+        return scales.shows(source, format!("show_gids lists the GID of an IPv4 address at index {index}"));
     }
     if let Some(device) = unusable_elsewhere(case) {
         return scales.unseen(format!("GIDs of {device}, which this node does not have"));
@@ -405,6 +438,12 @@ pub(crate) fn other_namespace(case: &Case<'_>, scales: &mut Scales) {
     }
     if !scales.contradicts.is_empty() {
         return;
+    }
+    if let Some((source, _)) = listed(case) {
+        return scales.doubts(source, "show_gids lists network devices of the job");
+    }
+    if let Some(symptom) = with_empty_gid(case).filter(|_| is_hidden(case, &tables(case))) {
+        scales.shows(&symptom.source, HIDDEN);
     }
     if view::namespace(case, scales) {
         // The entry reads as :: where its network device is not visible.

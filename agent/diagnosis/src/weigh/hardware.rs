@@ -213,6 +213,13 @@ pub(crate) fn host_memory(case: &Case<'_>, scales: &mut Scales) {
                 the kernel command line) on the NUMA node of the adapter, and end programs that left some behind (/dev/hugepages)."
                     .into(),
             );
+        } else if text.contains("hugepage") {
+            scales.next_step = Some(
+                "The program takes its buffers from huge pages of shared memory, and got none. Reserve enough (sysctl vm.nr_hugepages=N; grep -i huge /proc/meminfo shows what is free), and raise the number and size of \
+                segments, of which it makes one for each queue pair: sysctl kernel.shmmni kernel.shmmax kernel.shmall. Remove those that ended programs left: ipcs -m, ipcrm. Or run it without huge pages, or with fewer \
+                queue pairs (-q)."
+                    .into(),
+            );
         } else if text.contains("shmget") {
             scales.next_step = Some(
                 "The target keeps its buffers in shared memory of huge pages, and found too little: compare the size in the message with sysctl kernel.shmmax \

@@ -148,7 +148,21 @@ const EXCLUSIVE: &str = "Move RDMA devices into the pods with the RDMA CNI (rdma
     rdma system set netns shared, before any container uses one. The node is in exclusive mode: a container sees only the devices of its own network \
     namespace. At boot: options ib_core netns_mode=1 in /etc/modprobe.d.";
 
+/// What to do where SoftRoCE is there, no device of it, and no adapter.
+const NO_SOFT_DEVICE: &str = "The module of SoftRoCE is there, and no device of it was made: rdma link add rxe0 type rxe netdev NETDEV, with the network card that shall carry it (ip -br link), then rdma \
+    link show and ibv_devices. rxe_cfg is the older tool for it (rxe_cfg add NETDEV) and needs a rdma-core that still has it. The device is gone after a restart of the node. If ibv_devices does not list it \
+    afterwards, the provider of rdma-core is missing: package ibverbs-providers, file librxe-rdmav*.so.";
+
+/// A log that shows the module of `SoftRoCE`, and no adapter.
+fn is_of_soft_roce(case: &Case<'_>) -> bool {
+    let shown = case.log.map(|log| log.marks);
+    shown.is_some_and(|marks| marks.soft_roce && !marks.lists_adapter) && case.node.hcas().next().is_none()
+}
+
 pub(crate) fn no_device(case: &Case<'_>, scales: &mut Scales) {
+    if is_of_soft_roce(case) {
+        scales.next_step = Some(NO_SOFT_DEVICE.to_owned());
+    }
     // A node whose own facts are not known has the devices that its log names.
     let named = |symptom: &&&Symptom| symptom.named.device.is_some();
     if case.node.hcas.unread().is_some()

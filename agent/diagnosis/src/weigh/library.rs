@@ -103,6 +103,15 @@ pub(super) const COUNT: &str = "UCX counts each transport of each network device
     GPUs: UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1 (ucx_info -d lists them), or fewer transports: UCX_TLS=rc,cuda,sm,self. Or update UCX: later releases have \
     room for more.";
 
+/// What PSM2 reports whose call of the driver a signal interrupted.
+pub(super) fn is_interrupted(symptom: &Symptom) -> bool {
+    symptom.text.to_ascii_lowercase().contains("interrupted system call")
+}
+
+/// The step for it.
+pub(super) const INTERRUPTED: &str = "A signal interrupted the call that opens the adapter, and this library does not try it again. Something in the program sends signals while MPI starts: a profiler (gprof \
+    with -pg, gperftools, HPCToolkit), a timer (setitimer, alarm) or a checkpoint tool. Start the job without it, let it begin after MPI_Init, or update libpsm2. The adapter and its port are not the reason.";
+
 /// What MPICH reports whose provider of libfabric does not open its device.
 pub(super) fn is_of_opening(symptom: &Symptom) -> bool {
     symptom.text.contains("fi_open domain failed")

@@ -35,11 +35,25 @@ const OF_MACHINE: &str = "QEMU locks all memory of a virtual machine that has a 
 /// Whether memory of a virtual machine could not be locked: `VFIO_MAP_DMA failed: Cannot allocate memory`, `RLIMIT_MEMLOCK (67108864) exceeded`.
 fn is_of_machine(symptom: &Symptom) -> bool {
     let text = symptom.text.to_ascii_lowercase();
-    text.contains("vfio")
-        && ["_dma", "rlimit_memlock"]
-            .iter()
-            .any(|words| text.contains(words))
+    text.contains("limit locked memory of process")
+        || text.contains("virt-launcher")
+        || text.contains("vfio")
+            && ["_dma", "rlimit_memlock"]
+                .iter()
+                .any(|words| text.contains(words))
 }
+
+/// What a hypervisor reports that may not raise the limit of its virtual machine: `cannot limit locked memory of process 111 to N: Operation not permitted`.
+fn is_of_hypervisor(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    is_of_machine(symptom) && !text.contains("vfio") && text.contains("limit")
+}
+
+/// What to do about [`is_of_hypervisor`].
+const OF_HYPERVISOR: &str = "libvirt may not raise the limit of locked memory of the virtual machine, which it does to give it a function of an adapter or a GPU. In KubeVirt, virt-handler raises it and \
+    virt-launcher has no right to (CAP_SYS_RESOURCE): read the log of virt-handler on that node at the time of the start, update KubeVirt, and let the node have the memory of the machine and 1 GiB \
+    more. On a host, start libvirt's daemon with the right: CAP_SYS_RESOURCE and LimitMEMLOCK=infinity in its unit (in a container, the container's capabilities), or set <memtune><hard_limit> \
+    above the memory of the machine. A limit of 9007199254740991 means none, which a machine with a function of VDPA or a GPU asks for.";
 
 pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = refused(case) {
@@ -56,6 +70,9 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     }
     if case.symptoms.iter().any(|symptom| is_of_machine(symptom)) {
         scales.next_step = Some(OF_MACHINE.to_owned());
+    }
+    if case.symptoms.iter().any(|symptom| is_of_hypervisor(symptom)) {
+        scales.insisted_step = Some(OF_HYPERVISOR.to_owned());
     }
     endpoint_made(case, scales);
     let named = case

@@ -134,6 +134,12 @@ fn without(text: &str) -> Option<&'static str> {
                 port, in the adapter's menu of the host's firmware setup (NIC + RDMA) or with niccli -i N nvm -setoption support_rdma -scope I -value 1, and \
                 restart the node.",
         )
+    } else if text.contains("rdma functionality is not available") {
+        Some(
+            "The adapter offers no RDMA as it is set up now: its firmware has it off for these ports, or too few MSI-X vectors. Switch it on in the adapter's menu of the host's firmware setup, update the \
+                adapter's NVM and the driver (ice, irdma), and look whether other messages of ice report safe mode (its DDP package is missing). devlink dev param show pci/ADDRESS and rdma link show what \
+                is there afterwards. Some models of the E82x series have no RDMA.",
+        )
     } else if ["fast registration", "fmrs", "'frwr' mode"]
         .iter()
         .any(|words| text.contains(words))
@@ -258,6 +264,16 @@ const OF_CALL: &str = "FI_LOG_LEVEL=warn shows why the provider of libfabric ref
     (verbs or psm2 where the node has such an adapter). On Slingshot (cxi) the call is not implemented for a job without a virtual network (VNI): start it \
     with srun, on one node with --network=single_node_vni.";
 
+/// What NCCL reports of a description of the node's topology that it does not understand.
+fn is_of_topology(symptom: &Symptom) -> bool {
+    ["WARN Attribute ", "WARN XML "].iter().any(|words| symptom.text.contains(words))
+}
+
+/// The step for it.
+const TOPOLOGY: &str = "NCCL does not understand the description of the node's topology: a part that it needs is missing from it. Look where it comes from: a file that NCCL_TOPO_FILE names (a plugin such as \
+    aws-ofi-nccl or the image may set it; env | grep NCCL_TOPO), or the /sys of the container (/sys/devices/system/node, /proc/cpuinfo). Use the file of this machine type and of this NCCL, or none: unset \
+    NCCL_TOPO_FILE, and update NCCL and its plugin together. NCCL_TOPO_DUMP_FILE=FILE writes what NCCL reads itself.";
+
 /// What NCCL reports that finds no sysfs.
 fn is_of_sysfs(symptom: &Symptom) -> bool {
     symptom.text.contains("real path of /sys/")
@@ -272,7 +288,9 @@ const SYSFS: &str = "Give the container the /sys of the host: NCCL reads there w
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
-const FAILED: [(Is, &str); 10] = [
+const FAILED: [(Is, &str); 12] = [
+    (is_of_topology, TOPOLOGY),
+    (library::is_interrupted, library::INTERRUPTED),
     (is_of_sysfs, SYSFS),
     (is_without_transport, library::TRANSPORT),
     (library::is_of_count, library::COUNT),
@@ -553,6 +571,22 @@ fn lacks_packages(text: &str) -> bool {
     .any(|words| text.contains(words))
 }
 
+/// Whether a message in lower case is of a package manager that misses another package, or waits for one.
+fn is_dependency(text: &str) -> bool {
+    [
+        "not installable",
+        "not going to be installed",
+        "dependency problems",
+        "unmet dependenc",
+        "is not configured yet",
+        "error processing package",
+        "nothing provides",
+        "failed dependencies",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
+}
+
 /// A driver that was not built for this kernel has another remedy than a module that does not fit the others. Where a container installs it,
 /// the operator's settings are part of it.
 pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
@@ -595,7 +629,12 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
     .iter()
     .any(|name| text.contains(name));
     let is_container = case.containers && !of_host && !of_installer;
-    scales.next_step = Some(if of_peer_memory {
+    scales.next_step = Some(if is_dependency(&text) && !of_host {
+        "The driver package waits for another package, which the line names: nothing has to be built for it. Install that one first, in the version that it asks for: a package of the kernel \
+        (linux-modules-extra-VERSION, kernel-modules-extra) must be that of the kernel that runs (uname -r) and be in a repository that is configured: apt-cache policy NAME, dnf list NAME. Then complete the rest: \
+        apt-get -f install, dpkg --configure -a. In a driver container, use an image or a precompiled driver made for this kernel, or a kernel whose packages its repository has."
+            .into()
+    } else if of_peer_memory {
         "nv_peer_mem is built against the sources of the NVIDIA driver and of MLNX_OFED or DOCA-OFED: install both for the kernel that runs first, then build it again \
         (dkms autoinstall) and read the first error in its make.log. From driver 470 on, nothing has to be built: remove the package and load \
         nvidia_peermem, which comes with the driver (modprobe nvidia_peermem)."

@@ -247,7 +247,22 @@ fn over_sockets<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     unreached.all(is_of_socket).then_some(first)
 }
 
+/// What to do where a program posts more than its queue has room for, and nothing else failed before.
+const QUEUE_FULL: &str = "The send queue is full: the program posts requests faster than they complete, or does not poll for their completions. This is not the memlock limit. Let it keep fewer requests \
+    under way, or make the queue deeper (the depth of the program's queue pairs, max_send_wr, at most max_qp_wr of ibv_devinfo -v). If requests stay in the queue, the peer does not answer: read its \
+    log of this time, and run rdma-health check there.";
+
+/// Whether all that a log shows is that queues are full.
+fn is_only_full(case: &Case<'_>) -> bool {
+    let mut others = case.symptoms.iter();
+    case.seen(&[SymptomKind::QueueFull]).next().is_some()
+        && others.all(|symptom| symptom.kind == SymptomKind::QueueFull)
+}
+
 pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
+    if is_only_full(case) {
+        scales.insisted_step = Some(QUEUE_FULL.to_owned());
+    }
     if over_sockets(case).is_some() {
         scales.insisted_step = Some(SOCKETS.to_owned());
     }
@@ -301,11 +316,17 @@ const MEASURED: &str = "Measure again with messages of 1 MiB and several queue p
 
 pub(crate) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::ModuleFault]).next() {
-        scales.next_step = Some(
+        let text = symptom.text.to_ascii_lowercase();
+        let is_refused = text.contains("unqualified") || text.contains("unsupported");
+        scales.next_step = Some(if is_refused {
+            "The driver does not accept the type of this transceiver or cable, and switched the port off. Use one from the list of the adapter's maker, of a speed that the port has, or update the adapter's firmware and \
+            driver, whose lists grow. ethtool -m NETDEV shows maker and type."
+                .into()
+        } else {
             "Reseat the cable or transceiver that the message names (module 0 is port 1 of a function with one port). If the message comes again, \
             replace it, then try another port of the switch: mlxlink -d ADDRESS -m, ethtool -m NETDEV."
-                .into(),
-        );
+                .into()
+        });
         scales.fits(&symptom.source, &symptom.text);
     } else if case.seen(&[SymptomKind::LinkDegraded]).next().is_some() {
         scales.next_step = Some(tools::COUNTERS.to_owned());

@@ -23,8 +23,19 @@ pub(crate) fn tool_access(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
     }
+    let refused = case
+        .seen(&[SymptomKind::ToolNoAccess])
+        .any(|symptom| symptom.text.to_ascii_lowercase().contains("cannot open"));
+    if refused && case.log.is_some_and(|log| log.marks.old_adapter) {
+        scales.next_step = Some(OLD_ADAPTER.to_owned());
+    }
     logged(case, scales);
 }
+
+/// The step where the log lists an adapter before `ConnectX-3`.
+const OLD_ADAPTER: &str = "Use an old release of the firmware tools for this old adapter: current ones do not know it and say that the operation is not supported. mstflint 3.8 and MFT 4.22 are the \
+    last for ConnectX-2 and ConnectX-3, and InfiniHost needs older ones (mstflint 1.4, or ibutils and tvflash of its time). lspci -nn shows the model. What the kernel logs of its firmware does not need \
+    the tool: ethtool -i NETDEV, ibstat.";
 
 /// A function that cannot be given to a virtual machine: files that the hypervisor may not open, or an IOMMU group that is not free.
 pub(crate) fn device_assignment(case: &Case<'_>, scales: &mut Scales) {

@@ -93,6 +93,11 @@ const OF_INTERFACE: &[Step] = &[
         in the annotation k8s.v1.cni.cncf.io/networks, and for a function on the host that has the name of a pod's interface (ip -br link: eth0, net1). Then delete the failed pod.",
     ),
     (
+        &["could not get network namespace handle", "into network namespace"],
+        "Update the driver that moves the interface (dranet, the DRA driver for networks): it could not enter the network namespace of the pod. Its own pod needs hostNetwork: true, hostPID: true and the directory of the \
+        namespaces with mount propagation (/var/run/netns, HostToContainer), and must run privileged. Then restart it and delete the failed pod.",
+    ),
+    (
         &["failed to rename", "error renaming"],
         "Find out what holds or renames the virtual function on the node: ip -br link and journalctl -k | grep renamed. An interface that is up, or that NetworkManager or a rule of udev \
         renames at the same time, cannot be renamed: let them leave virtual functions alone (unmanaged-devices), and update sriov-cni.",
@@ -239,7 +244,7 @@ pub(super) fn start(text: &str) -> Option<&'static str> {
         ),
         (
             &["ibvdevlist"],
-            "Look for a hardware adapter on the node: lspci -nn | grep -i -e mellanox -e infiniband, ls /sys/class/infiniband. The plugin lists only \
+            "Look for a hardware adapter on the node: lspci -nnk, ls /sys/class/infiniband. The plugin lists only \
             software devices (rxe, siw) or none, and it offers only hardware adapters, and those whose network device it lists.",
         ),
     ];
@@ -255,10 +260,22 @@ pub(super) fn function(text: &str) -> Option<&'static str> {
             function is created or configured on its node.",
         ),
         (
-            &["draining", "drain node", "to drain"],
+            &["lastsyncerror: exit status", "lastsyncerror: 'exit status", "lastsyncerror: \"exit status"],
+            "The SR-IOV operator's daemon ran a program on the node that failed, most often the tool for the adapter's firmware. Its log names it in the lines before: kubectl logs -n NAMESPACE POD of \
+            sriov-network-config-daemon on that node. Run it by hand there: mstconfig -d ADDRESS query. If it may not open the adapter, lockdown (Secure Boot, cat /sys/kernel/security/lockdown) keeps it \
+            out: set SRIOV_EN and NUM_OF_VFS without it, and disablePlugins: [mellanox] in SriovOperatorConfig. If it names a setting, correct that.",
+        ),
+        (
+            &["drain", "timed out waiting", "terminating", "evict", "cordon"],
             "Look for what blocks the drain of the node: kubectl get pdb -A, and the pods that the daemon's log names as not ended (Draining failed with). The SR-IOV \
             operator changes virtual functions only after that. End those pods, or set disableDrain: true in SriovOperatorConfig for a single node; \
             kubectl get sriovnetworknodestates -A -o yaml shows the state.",
+        ),
+        (
+            &["pf returned error", "to our request", "add mac filter", "reset but vf never"],
+            "The driver of the physical function on the host refuses what the virtual function asks of it, or resets it again and again. Read what the host logged at the same time: journalctl -k | grep -e ice -e \
+            i40e. A MAC address or VLAN that the function sets itself needs trust: ip link set PF vf N trust on. Bring the driver and firmware of the host's adapter and the driver in the virtual machine to \
+            releases that belong together; requests that the host does not know (not supported) only cost a feature.",
         ),
         (
             &["is larger than", "exceed the maximum", "is higher than the"],
@@ -305,6 +322,17 @@ pub(super) fn function(text: &str) -> Option<&'static str> {
             &["growing available vfs"],
             "Allow virtual functions in the adapter: mlxconfig -d ADDRESS query SRIOV_EN NUM_OF_VFS, set both, then restart the node. LXD could not create them \
             (sriov_numvfs); SR-IOV must also be on in the host's firmware setup.",
+        ),
+        (
+            &["sriov is disabled", "sr-iov is disabled", "enable sriov"],
+            "Switch SR-IOV on in the adapter and create functions: mlxconfig -d ADDRESS set SRIOV_EN=1 NUM_OF_VFS=N (ConnectX-4 and later), restart the node, then echo N > \
+            /sys/class/net/PF/device/sriov_numvfs. ConnectX-3 creates them when its driver loads: options mlx4_core num_vfs=N probe_vf=0 in /etc/modprobe.d. VT-d or AMD-Vi and SR-IOV must be on in the \
+            host's firmware setup. cat /sys/class/net/PF/device/sriov_totalvfs shows what is possible.",
+        ),
+        (
+            &["lastsyncerror"],
+            "Read why the SR-IOV operator's daemon could not set the node up: kubectl get sriovnetworknodestates -A -o yaml (lastSyncError), and the lines before it in the log of the pod \
+            sriov-network-config-daemon on that node, which name the adapter and the step that failed.",
         ),
     ];
     first(STEPS, text)

@@ -177,7 +177,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["bad devx status", "syndrome"], K::CommandRefused),
     // perftest and rdma-core's examples.
     (&["couldn't get local lid"], K::PortInitializing),
-    (&["couldn't get device attributes"], K::OpenFailed),
+    (&["couldn't get device attribute"], K::OpenFailed),
+    (&["failed to allocate hugepage"], K::HostMemory),
     (&["can't read sgid of index"], K::NoGid),
     (&["requested size larger than port mtu"], K::MtuDiffers),
     (&["no usable transports/devices"], K::SettingUnmatched),

@@ -47,6 +47,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["doorbells bar unavailable. requested"], K::PciRoom),
     (&["erdma", "device init done failed"], K::AdapterNotStarted),
     (&["pf failed to honor vf"], K::FunctionUnconfigured),
+    // iavf and i40evf: the host refuses what the function asks for.
+    (&["pf returned error", "to our request"], K::FunctionUnconfigured),
+    (&["reset but vf never came up"], K::FunctionUnconfigured),
     (&["failed to enable eswitch sriov"], K::FunctionUnconfigured),
     (
         &["can't change mode when there are active vfs"],
@@ -70,6 +73,10 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (
         &["probe error: roce is not supported on this device"],
+        K::UnsupportedAdapter,
+    ),
+    (
+        &["rdma functionality is not available with"],
         K::UnsupportedAdapter,
     ),
     (&["bnxt_re", "failed to modify hw qp"], K::CommandRefused),

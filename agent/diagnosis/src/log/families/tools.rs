@@ -33,6 +33,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["bias current low alarm", ": on"], K::ModuleFault),
     (&["bias current high alarm", ": on"], K::ModuleFault),
     (&["module temperature high alarm", ": on"], K::ModuleFault),
+    // The drivers of Intel's adapters.
+    (&["module type was detected", "unsupported"], K::ModuleFault),
+    (&["unqualified module was detected"], K::ModuleFault),
     // mlxlink's advice.
     (&["recommendation", ": cable is unplugged"], K::PortNotActive),
     // UFM's log of events.

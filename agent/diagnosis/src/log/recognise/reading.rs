@@ -82,7 +82,8 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     // What a module or its loader reports says what it is about.
     let row = families::find(lower)
         .filter(|(kind, _)| {
-            let is_named = || grade.about_rdma || of_driver || install::names_package(lower);
+            let of_gpu = || *kind == SymptomKind::ModuleUnsigned && lower.contains("nvidia");
+            let is_named = || grade.about_rdma || of_driver || install::names_package(lower) || of_gpu();
             !families::needs_topic(*kind) || is_named()
         })
         .filter(|(kind, _)| grade.about_rdma || !foreign::is_other_connection(lower, *kind));

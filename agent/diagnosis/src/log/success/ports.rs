@@ -23,6 +23,8 @@ pub(super) struct Ports {
     last: Option<u64>,
     /// The line of the first port that is down although its physical link is up.
     linked: Option<u64>,
+    /// Ports of the adapter that the lines are about, which are down and not known to be unused.
+    of_adapter: u64,
     /// The lines of those that look like virtual functions without an address.
     without_address: BTreeSet<u64>,
 }
@@ -31,8 +33,15 @@ impl Ports {
     /// Adds what a line in lower case shows.
     pub(super) fn add(&mut self, lower: &str, line: u64) {
         let trimmed = lower.trim();
+        // An adapter with two ports, one of which has a link: the other one needs none.
+        if trimmed.starts_with("hca_id:") || trimmed.starts_with("ca '") || trimmed.contains("node_guid") {
+            self.of_adapter = 0;
+        }
         if fabric::lists_active_port(lower) {
             self.last = None;
+            if self.is_further {
+                self.unused += std::mem::take(&mut self.of_adapter);
+            }
         } else if fabric::lists_port_down(lower) {
             self.last = Some(line);
         }
@@ -53,8 +62,10 @@ impl Ports {
             self.down += 1;
             self.unused += u64::from(is_unused);
             self.is_open = !is_unused;
+            self.of_adapter += u64::from(!is_unused);
         } else if self.is_open && is_disabled {
             self.unused += 1;
+            self.of_adapter = self.of_adapter.saturating_sub(1);
             self.is_open = false;
         }
     }
