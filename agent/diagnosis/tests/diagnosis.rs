@@ -520,6 +520,12 @@ fn the_reason_for_a_silent_helper_decides_the_next_step() {
     let (ended, step) = silent(HelperTrouble::Ended, "signal: 11 (SIGSEGV)");
     assert_eq!(ended, "helper-fails");
     assert!(step.contains("how it ended"), "{step}");
+    let (stopped, step) = silent(HelperTrouble::Silent, "the verbs helper did not greet within 5s");
+    assert_eq!(stopped, "helper-fails", "no device is called before the greeting");
+    assert!(
+        step.contains("look at its state") && !step.contains("Drain"),
+        "{step}"
+    );
     let (hung, step) = silent(HelperTrouble::Hung, "the helper did not answer within 5s");
     assert_eq!(hung, "device-stalled");
     assert!(step.contains("hung tasks"), "{step}");

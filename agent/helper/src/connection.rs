@@ -78,14 +78,14 @@ impl Connection {
             Place::Socket(path) => {
                 let stream = timeout(QUERY_DEADLINE, UnixStream::connect(path))
                     .await
-                    .map_err(|_| Failure::Hung(QUERY_DEADLINE))?
+                    .map_err(|_| Failure::Silent(QUERY_DEADLINE))?
                     .map_err(unreachable)?;
                 let (input, output) = stream.into_split();
                 Self::over(Box::new(output), input)
             }
         };
         match timeout(QUERY_DEADLINE, connection.receive()).await {
-            Err(_) => Err(Failure::Hung(QUERY_DEADLINE)),
+            Err(_) => Err(Failure::Silent(QUERY_DEADLINE)),
             Ok(Ok(Message::Greeting(greeting)))
                 if greeting.protocol == PROTOCOL_VERSION && greeting.fingerprint == FINGERPRINT =>
             {

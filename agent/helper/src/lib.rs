@@ -90,6 +90,9 @@ pub enum Failure {
         "the verbs helper is another build of version {0}, with other messages than this program; install both from the same release"
     )]
     OtherBuild(Words),
+    /// It did not send its greeting in time, which comes before any call of a library or driver.
+    #[error("the verbs helper did not greet within {0:?}: it is stopped, or gets no processor time")]
+    Silent(Duration),
     /// It did not respond in time and was killed.
     #[error("the verbs helper did not respond within {0:?}")]
     Hung(Duration),
@@ -171,6 +174,7 @@ impl Failure {
     pub fn trouble(&self) -> HelperTrouble {
         match self {
             Self::Unreachable(_) => HelperTrouble::Unreachable,
+            Self::Silent(_) => HelperTrouble::Silent,
             Self::WrongVersion { .. } | Self::OtherBuild(_) => HelperTrouble::Version,
             Self::Hung(_) | Self::Stuck(_) => HelperTrouble::Hung,
             Self::NotLoaded(_) => HelperTrouble::NotLoaded,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rdma_health_kernel::{
-    drivers::{STALLED_READ_SECONDS, STALLED_WRITE_SECONDS},
+    drivers::{self, STALLED_READ_SECONDS, STALLED_WRITE_SECONDS},
     infiniband,
     lldp::Neighbour,
     netlink::{
@@ -135,9 +135,24 @@ impl Node {
                 .map(|((_, name), frames)| (*name, Some(*frames)))
                 .collect::<Vec<_>>()
         };
+        // Which priorities have flow control is not always known. One that is never stopped has a duration of 0, and so has each of a driver
+        // that does not count it.
+        let of_netdev = self.drivers.netdevs.known().and_then(|all| all.get(netdev));
+        let paused = || {
+            let durations = of_netdev.into_iter().flatten().filter(|(_, time)| **time > 0);
+            let mut paused: Vec<u8> = durations
+                .filter_map(|(name, _)| match drivers::of_priority(name)? {
+                    (_, priority, "_pause_duration") => Some(priority),
+                    _ => None,
+                })
+                .collect();
+            paused.sort_unstable();
+            paused.dedup();
+            paused
+        };
+        let stopped = pfc.map_or_else(paused, |pfc| pfc.on.clone());
         let times = |names: &[&'static str; 8], direction: &str| {
-            let on = pfc.map_or(&[][..], |pfc| &pfc.on);
-            let counted = on.iter().filter_map(|priority| {
+            let counted = stopped.iter().filter_map(|priority| {
                 let name = names.get(usize::from(*priority))?;
                 let time = format!("{direction}_prio{priority}_pause_duration");
                 let time = self.statistic_of_netdev(netdev, &time)?;

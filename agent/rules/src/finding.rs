@@ -119,7 +119,7 @@ pub enum FindingCase {
     HelperHung,
     /// `helper-unhealthy`: libibverbs finds no kernel part (`ib_uverbs`).
     KernelPartMissing,
-    /// `helper-unhealthy`: it exited, or its answers are invalid.
+    /// `helper-unhealthy`: it exited, is stopped, or its answers are invalid.
     HelperFailed,
     /// `iommu-cmdline-mismatch`: passthrough is configured and not active.
     PassthroughNotActive,

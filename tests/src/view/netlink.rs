@@ -148,7 +148,7 @@ fn interface() -> Interface {
     Interface {
         vfs: vec![VfSettings {
             trust: Some(true),
-            link_state: VfLink::Disable,
+            link_state: Some(VfLink::Disable),
             ..VfSettings::default()
         }],
         bond: Fact::Absent,

@@ -22,11 +22,12 @@ pub(super) static HELPER_MISSING: KnownCause = KnownCause {
 pub(super) static HELPER_FAILS: KnownCause = KnownCause {
     id: "helper-fails",
     title: "The verbs helper fails instead of answering",
-    explanation: "A signal or a crashing libibverbs provider ends the helper, or its responses are unusable: it has another \
+    explanation: "A signal or a crashing libibverbs provider ends the helper, it is stopped, or its responses are unusable: it has another \
     version, or its libibverbs cannot list the devices. The devices themselves may be healthy.",
     next_step: "Check how it ended and its last output (in a pod: kubectl -n rdma-health logs POD -c verbs, with --previous \
     for a container that restarted). Run ibv_devinfo, which loads the same providers: if it crashes too, update rdma-core. If a \
-    signal ended the helper, check memory limits and the kernel log (oom-kill, segfault). If the versions differ, install helper \
+    signal ended the helper, check memory limits and the kernel log (oom-kill, segfault). If it did not greet, look at its state \
+    (ps: T is stopped) and at the CPU limit of its container. If the versions differ, install helper \
     and rdma-health from one release.",
     rules: &[&reading::HELPER_UNHEALTHY],
     cases: &[FindingCase::HelperFailed],

@@ -56,6 +56,8 @@ pub enum UnreadKind {
 pub enum HelperTrouble {
     /// It could not be started or reached.
     Unreachable,
+    /// It was started or reached, and did not even greet: it is stopped, or gets no processor time.
+    Silent,
     /// It speaks another version of the protocol.
     Version,
     /// It did not respond in time and was killed, or an earlier one still hangs.
@@ -72,8 +74,9 @@ pub enum HelperTrouble {
 
 impl HelperTrouble {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Unreachable,
+        Self::Silent,
         Self::Version,
         Self::Hung,
         Self::NotLoaded,
@@ -91,6 +94,7 @@ impl HelperTrouble {
     const fn kind(self) -> &'static str {
         match self {
             Self::Unreachable => "helper_unreachable",
+            Self::Silent => "helper_silent",
             Self::Version => "helper_version",
             Self::Hung => "helper_hung",
             Self::NotLoaded => "helper_not_loaded",
@@ -103,7 +107,7 @@ impl HelperTrouble {
 
 impl UnreadKind {
     /// Every kind except errno values, with its meaning.
-    pub const ALL: [(Self, &str); 16] = [
+    pub const ALL: [(Self, &str); 17] = [
         (
             Self::Malformed,
             "The content does not have the format that the kernel documents.",
@@ -128,6 +132,10 @@ impl UnreadKind {
         (
             Self::Helper(HelperTrouble::Unreachable),
             "The verbs helper could not be started or reached.",
+        ),
+        (
+            Self::Helper(HelperTrouble::Silent),
+            "The verbs helper did not greet: it is stopped, or gets no processor time.",
         ),
         (
             Self::Helper(HelperTrouble::Version),

@@ -133,10 +133,11 @@ fn unread(source: &str, part: &ModulePage, length: usize) -> Option<Unread> {
 
 /// A part in errors: the question and the page.
 fn named(source: &str, part: &ModulePage) -> String {
-    format!(
-        "{source}, page {:#04x} at {:#04x}, byte {}",
-        part.page, part.address, part.offset
-    )
+    part_named(source, &(part.address, part.page, part.offset, 0))
+}
+
+fn part_named(source: &str, (address, page, offset, _): &Part) -> String {
+    format!("{source}, page {page:#04x} at {address:#04x}, byte {offset}")
 }
 
 /// The place of a value: address, page, offset.
@@ -203,10 +204,21 @@ impl Memory<'_> {
             let kind = self.byte(MEMORY, 0, 92).unwrap_or_default();
             (format, part.0) == (Format::Sfp, DIAGNOSTICS) && kind & 0x30 == 0x10
         };
+        let holds_limits = |part: &Part| matches!((format, part.1), (Format::Qsfp, 3) | (Format::Cmis, 2));
         let lost = |part: &Part| {
             let same =
                 |page: &&ModulePage| (page.address, page.page, page.offset) == (part.0, part.1, part.2);
-            let page = self.0.iter().find(same)?;
+            let Some(page) = self.0.iter().find(same) else {
+                let unread = Unread {
+                    source: part_named(source, part),
+                    kind: UnreadKind::Errno(Errno::OPNOTSUPP),
+                    detail: "the module has this page, and the driver cannot read it".into(),
+                };
+                return self.must_have(format, part).then_some(LostPart {
+                    holds_limits: holds_limits(part),
+                    unread,
+                });
+            };
             let damaged = || Unread {
                 source: named(source, page),
                 kind: UnreadKind::Malformed,
@@ -222,10 +234,62 @@ impl Memory<'_> {
             let unread = unread(source, page, part.3.into())
                 .or_else(|| is_damaged(part).then(damaged))
                 .or_else(|| is_calibrated_externally(part).then(foreign))?;
-            let holds_limits = matches!((format, part.1), (Format::Qsfp, 3) | (Format::Cmis, 2));
-            Some(LostPart { holds_limits, unread })
+            Some(LostPart {
+                holds_limits: holds_limits(part),
+                unread,
+            })
         };
-        parts(first).iter().filter(|_| is_used).filter_map(lost).collect()
+        let all = std::iter::once(&FIRST).chain(parts(first)).filter(|_| is_used);
+        all.filter_map(lost)
+            .chain(
+                is_used
+                    .then(|| self.impossible_temperature(source, format))
+                    .flatten(),
+            )
+            .collect()
+    }
+
+    /// Whether a module has a part for sure: CMIS requires the pages with its limits and with its lanes of each module with more than one page, if it
+    /// measures lanes.
+    fn must_have(&self, format: Format, part: &Part) -> bool {
+        let is_advertised = self.is_intact((MEMORY, 1, 130), 125);
+        let measures_lanes = self.byte(MEMORY, 1, 160).is_some_and(|found| found & 7 != 0);
+        format == Format::Cmis && matches!(part.1, 2 | 0x11) && is_advertised && measures_lanes
+    }
+
+    /// A temperature that no module can have: its sensor is broken, which is not to have none.
+    fn impossible_temperature(&self, source: &str, format: Format) -> Option<LostPart> {
+        let (place, measures) = match format {
+            Format::Sfp => {
+                let kind = self.byte(MEMORY, 0, 92).unwrap_or_default();
+                let is_intact = self.is_intact((DIAGNOSTICS, 0, 0), 95);
+                ((DIAGNOSTICS, 0, 96), kind & 0x64 == 0x60 && is_intact)
+            }
+            Format::Qsfp => {
+                let is_ready = self.byte(MEMORY, 0, 2)? & 0x01 == 0;
+                ((MEMORY, 0, 22), is_ready)
+            }
+            Format::Cmis => {
+                let is_advertised = self.is_intact((MEMORY, 1, 130), 125);
+                let supports = self.byte(MEMORY, 1, 159).is_some_and(|found| found & 1 != 0);
+                ((MEMORY, 0, 14), is_advertised && supports)
+            }
+        };
+        let word = self.word(place).filter(|_| measures)?;
+        if Quantity::Temperature.of(word).is_some() {
+            return None;
+        }
+        Some(LostPart {
+            holds_limits: false,
+            unread: Unread {
+                source: format!("{source}, temperature"),
+                kind: UnreadKind::Malformed,
+                detail: format!(
+                    "the module reports {} °C, which no module can have: its sensor is faulty",
+                    word.cast_signed() / 256
+                ),
+            },
+        })
     }
 
     /// Whether an SFP is a passive copper cable, which measures nothing, whatever it says of diagnostics (SFF-8472, byte 8, bit 2).

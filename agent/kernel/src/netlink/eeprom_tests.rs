@@ -309,11 +309,54 @@ fn a_part_that_fails_is_unread_and_one_that_the_module_does_not_measure_with_is_
     let mut copper = qsfp();
     put(&mut copper[1], 147, &[0xa0]);
     sum(&mut copper[1], 128, 63);
+    put(&mut copper[0], 22, &[0xa0, 0]);
     assert_eq!(lost(&fail(copper, 3, EIO)), []);
+    // The first part is as good as any other.
+    let mut short = cmis();
+    short[0].data.truncate(10);
+    let (text, _) = lost(&short).remove(0);
+    assert!(
+        text.contains("byte 0: the driver returned 10 of 64 bytes"),
+        "{text}"
+    );
+    // A driver that does not answer about a page that the module must have.
+    for (which, page, holds_limits) in [(4, "page 0x02", true), (5, "page 0x11", false)] {
+        let mut without = cmis();
+        without.remove(which);
+        let found = lost(&without);
+        assert_eq!((found.len(), found[0].1), (1, holds_limits), "{found:?}");
+        assert!(
+            found[0].0.contains(page) && found[0].0.contains("cannot read it"),
+            "{found:?}"
+        );
+    }
+    let mut measures_nothing = cmis();
+    put(&mut measures_nothing[3], 160, &[0]);
+    sum(&mut measures_nothing[3], 130, 125);
+    measures_nothing.remove(5);
+    assert_eq!(lost(&measures_nothing), []);
     // Without the upper half of the first page, nothing is known of the module.
     let identity = fail(qsfp(), 1, EIO);
     assert_eq!(module_of(&identity), None);
     assert!(failure("test", &identity).unwrap().to_string().ends_with("(EIO)"));
+}
+
+#[test]
+fn a_temperature_that_no_module_can_have_is_unread() {
+    let cold = (-96_i16 << 8).to_be_bytes();
+    for (mut pages, which, at) in [(qsfp(), 0, 22), (cmis(), 0, 14), (sfp(0x68), 2, 96)] {
+        put(&mut pages[which], at, &cold);
+        let found = lost(&pages);
+        assert_eq!(module_of(&pages).unwrap().temperature, None);
+        assert_eq!(
+            found,
+            [(
+                "test, temperature: the module reports -96 °C, which no module can have: its sensor is faulty (malformed)"
+                    .to_owned(),
+                false
+            )]
+        );
+    }
 }
 
 #[test]

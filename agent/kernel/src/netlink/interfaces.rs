@@ -21,7 +21,7 @@ use super::{
     wire::{Field, Kind, Schema, number, text},
 };
 use crate::{
-    fact::{Fact, Unread},
+    fact::{Fact, Unread, UnreadKind},
     root::Scope,
     source::{After, Known, Source},
 };
@@ -60,7 +60,7 @@ impl Source for Interfaces {
         Self {
             netdevs: ask_each(scope, known, FAMILY, Asked::Ports, |netlink, netdev| {
                 let link = link(netlink, netdev);
-                link.map(|link| Interface::read(netlink, netdev, link))
+                link.map(|link| Interface::read(scope, netlink, netdev, link))
             }),
         }
     }
@@ -73,9 +73,17 @@ impl Source for Interfaces {
 }
 
 impl Interface {
-    fn read(netlink: &Netlink<'_, '_>, netdev: &str, link: LinkMessage) -> Self {
+    fn read(scope: &Scope<'_>, netlink: &Netlink<'_, '_>, netdev: &str, link: LinkMessage) -> Self {
+        let (vfs, defect) = link.vfs.settings();
+        if let Some(detail) = defect {
+            let _: Fact<()> = scope.fail(Unread {
+                source: format!("netlink {FAMILY} getlink {netdev}"),
+                kind: UnreadKind::Malformed,
+                detail,
+            });
+        }
         Self {
-            vfs: link.vfs.settings(),
+            vfs,
             bond: match link.info.kind.as_deref() {
                 Some("bond") => Bond::read(netlink, netdev, link.index),
                 _ => Fact::Absent,

@@ -30,6 +30,7 @@ const MAX_DEVICES: usize = 4096;
 const MAX_KINDS: usize = 16;
 /// What a kernel without the RDMA subsystem answers to a socket of its protocol.
 const NO_SUBSYSTEM: [Errno; 1] = [Errno::PROTONOSUPPORT];
+const CLASS: &str = "/sys/class/infiniband";
 
 /// The RDMA subsystem.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +71,10 @@ impl Source for Subsystem {
         }
         let netlink = Netlink::new(scope);
         let system: Fact<Vec<System>> = ask(&netlink, "sys-get", SYS_GET, false, SYSTEM);
+        // A kernel with RDMA devices has the subsystem.
+        if system.is_absent() && has_devices(scope) {
+            return Self::unread(&no_subsystem(scope));
+        }
         if let Some(unread) = system
             .unread()
             .filter(|unread| unread.kind != UnreadKind::Malformed)
@@ -113,6 +118,24 @@ impl Source for Subsystem {
             optional_values: why.clone().into(),
         }
     }
+}
+
+fn has_devices(scope: &Scope<'_>) -> bool {
+    // The source of the devices reports what it cannot read.
+    let aside = Scope::new(scope.root());
+    let devices = aside.entries(CLASS);
+    devices.known().is_some_and(|devices| !devices.is_empty())
+}
+
+/// The failure to ask a subsystem that must be there.
+fn no_subsystem(scope: &Scope<'_>) -> Unread {
+    let unread = Unread {
+        source: format!("netlink {FAMILY} sys-get"),
+        kind: UnreadKind::Errno(Errno::PROTONOSUPPORT),
+        detail: "this kernel has RDMA devices, and no netlink of the RDMA subsystem".into(),
+    };
+    let _: Fact<()> = scope.fail(unread.clone());
+    unread
 }
 
 fn ask<T: serde::de::DeserializeOwned>(
@@ -286,9 +309,44 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
+    use crate::{
+        recording::{self, Answer, Failure, Names, Recording},
+        root::Root,
+    };
+
+    #[test]
+    fn a_kernel_with_devices_has_the_subsystem() {
+        let read = |devices: &[&str]| {
+            let mut recording = Recording::default();
+            let system = recording::Question::Netlink {
+                family: FAMILY.into(),
+                command: "sys-get".into(),
+                object: String::new(),
+            };
+            recording.insert(system, Answer::Failed(Failure::Errno(Errno::PROTONOSUPPORT)));
+            let names = Names {
+                text: devices.iter().map(|device| (*device).to_owned()).collect(),
+                ..Names::default()
+            };
+            recording.insert(recording::Question::List(CLASS.into()), Answer::Names(names));
+            let root = Root::replay(Arc::new(recording), true);
+            let scope = Scope::new(&root);
+            let namespaces = Subsystem::read(&scope, &Known::default()).namespaces;
+            (namespaces, scope.finish().len())
+        };
+        assert_eq!(read(&[]), (Fact::Absent, 0));
+        let (namespaces, misses) = read(&["mlx5_0"]);
+        assert_eq!(
+            namespaces.unread().unwrap().to_string(),
+            "netlink rdma sys-get: this kernel has RDMA devices, and no netlink of the RDMA subsystem (EPROTONOSUPPORT)"
+        );
+        assert_eq!(misses, 1);
+    }
 
     #[test]
     fn the_modes_are_those_of_the_program_rdma() {

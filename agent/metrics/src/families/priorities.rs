@@ -59,7 +59,7 @@ table! {
     Gauge "rdma_port_virtual_functions_link_disabled" [""] {}
         "Number of virtual functions whose link the physical function holds down."
         => value(|interface| {
-            let down = interface.vfs.iter().filter(|vf| vf.link_state == VfLink::Disable);
+            let down = interface.vfs.iter().filter(|vf| vf.link_state == Some(VfLink::Disable));
             Some(down.count())
         });
     Gauge "rdma_port_virtual_functions_trusted" [""] {}

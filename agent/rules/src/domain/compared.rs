@@ -72,6 +72,11 @@ fn rate((rise, seconds): (u64, u64)) -> f64 {
     rise as f64 / seconds.max(1) as f64
 }
 
+/// A share of the time in percent. A counter that rises faster than the time passes shows no more than all of it.
+pub(super) fn percent(share: f64) -> f64 {
+    (share * 100.0).clamp(0.0, 100.0)
+}
+
 /// A rate of a cable, and the median of that of the equal ones if there are at least two of them with a rate.
 pub(super) struct Compared<'a> {
     pub(super) cable: Cable<'a>,

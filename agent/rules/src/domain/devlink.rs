@@ -134,7 +134,10 @@ fn health_reporter_error(node: &Node, _: &Expectations) -> Vec<Draft> {
                     let dump = reporter
                         .last_dump
                         .map_or(String::new(), |time| format!(", last dump {}", date(time)));
-                    finding.evidence(source, format!("state error, {errors} errors, {recovered}{dump}"))
+                    finding.evidence(
+                        source,
+                        format!("state error, {}, {recovered}{dump}", count_of(errors, "error")),
+                    )
                 }),
         )
     });

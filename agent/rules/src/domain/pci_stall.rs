@@ -6,7 +6,7 @@ use rdma_health_node::{
     netdev::counters::{PCI_STALLED_READ, PCI_STALLED_WRITE},
 };
 
-use super::compared::{TIMES, compared, link_total, per_second_of_link};
+use super::compared::{TIMES, compared, link_total, per_second_of_link, percent};
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
 };
@@ -58,12 +58,12 @@ fn pci_stalled(node: &Node, _: &Expectations) -> Vec<Draft> {
             let netdev = of.cable.netdev?;
             let address = of.cable.port.hca.pci_address.known().map_or("", String::as_str);
             let equals = of.usual.map_or(String::new(), |usual| {
-                format!(", median of equal ports {:.0} %", usual * 100.0)
+                format!(", median of equal ports {:.0} %", percent(usual))
             });
             let message = format!(
                 "{} waits for PCIe to {verb} memory in {:.0} % of all seconds{equals}",
                 of.cable,
-                (of.value * 100.0).min(100.0)
+                percent(of.value)
             );
             Some(
                 Draft::new(&PCI_STALLED, subject, message)

@@ -4,6 +4,7 @@ use rdma_health_node::{
     Node,
     fact::{Errno, HelperTrouble, Unread, UnreadKind},
     node::VerbsDevice,
+    words::count,
 };
 
 use crate::{
@@ -216,9 +217,10 @@ pub static HELPER_UNHEALTHY: Rule = Rule {
     policy: Policy::of(Severities::always(Severity::Warning)).except(&[&NOT_NEEDED]),
     title: "The verbs helper does not answer",
     explanation: "rdma-health-verbs is the process that calls libibverbs. It could not be started or reached, \
-        exited, or was killed because it did not answer in time: libibverbs is not installed, or libibverbs, a \
+        exited, is stopped, or was killed because it did not answer in time: libibverbs is not installed, or libibverbs, a \
         provider or the firmware behind it hangs or crashes. Until it answers again, path MTUs are unknown and no \
-        port is probed. All other facts are read without it.",
+        port is probed. All other facts are read without it, except those that only a privileged process may read. A helper that \
+        answers about devices is reported too if its answers to such questions cannot be used or do not come: then these facts are unknown.",
     remedy: Remedy {
         any: "If it did not start, install rdma-core (libibverbs and its providers). If it hung or exited, read the \
             messages of the driver (mlx5_cmd, health) with journalctl -k, and run ibv_devinfo: if that hangs too, \
@@ -228,7 +230,7 @@ pub static HELPER_UNHEALTHY: Rule = Rule {
             exited.",
         host: "Install rdma-health-verbs next to rdma-health or in PATH, or set helper.program or helper.socket.",
     },
-    false_alarms: "Silent if the helper is not used.",
+    false_alarms: "Silent if the helper is not used. A fact that the helper may not read either is reported by facts-unreadable.",
     inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Agent],
     judge: helper_unhealthy,
 };
@@ -239,15 +241,44 @@ static NOT_NEEDED: Exception = Exception {
 };
 
 fn helper_unhealthy(node: &Node, _: &Expectations) -> Vec<Draft> {
-    let Some(unread) = node.verbs.unread() else {
-        return Vec::new();
-    };
     let needed = node.hcas.unread().is_some() || node.hcas().next().is_some();
+    let Some(unread) = node.verbs.unread() else {
+        return unanswered(node, needed);
+    };
     let message = format!("the verbs helper does not answer: {}", unread.detail);
     let finding = Draft::new(&HELPER_UNHEALTHY, Subject::node(), message)
         .exception((!needed).then_some(&NOT_NEEDED))
         .case(case(node, unread));
     vec![finding.evidence(&unread.source, &unread.detail)]
+}
+
+/// A helper that answers about devices, and fails at other questions.
+fn unanswered(node: &Node, needed: bool) -> Vec<Draft> {
+    // One that cannot be reached for a moment is asked again. What it may not read is not its fault.
+    let is_fault = |unread: &&Unread| {
+        matches!(
+            unread.kind,
+            UnreadKind::Helper(HelperTrouble::Malformed | HelperTrouble::Hung | HelperTrouble::Ended)
+        )
+    };
+    let all = node.sources.values().flat_map(|status| &status.unread);
+    let failed: Vec<&Unread> = all.filter(is_fault).collect();
+    let Some(first) = failed.first() else {
+        return Vec::new();
+    };
+    let message = format!(
+        "the verbs helper fails at {}, for example {}: {}",
+        count(failed.len(), "question"),
+        first.source,
+        first.detail
+    );
+    let finding = Draft::new(&HELPER_UNHEALTHY, Subject::node(), message)
+        .exception((!needed).then_some(&NOT_NEEDED))
+        .case(case(node, first));
+    let shown = failed.iter().take(SHOWN);
+    vec![shown.fold(finding, |finding, unread| {
+        finding.evidence(&unread.source, format!("{} ({})", unread.detail, unread.kind))
+    })]
 }
 
 /// Why the helper does not answer.
@@ -262,9 +293,11 @@ fn case(node: &Node, unread: &Unread) -> FindingCase {
         HelperTrouble::Refused if node.modules.user_verbs.known() == Some(&false) => {
             FindingCase::KernelPartMissing
         }
-        HelperTrouble::Version | HelperTrouble::Ended | HelperTrouble::Malformed | HelperTrouble::Refused => {
-            FindingCase::HelperFailed
-        }
+        HelperTrouble::Silent
+        | HelperTrouble::Version
+        | HelperTrouble::Ended
+        | HelperTrouble::Malformed
+        | HelperTrouble::Refused => FindingCase::HelperFailed,
     }
 }
 

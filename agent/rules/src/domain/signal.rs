@@ -7,7 +7,9 @@ use rdma_health_node::{
     },
 };
 
-use super::compared::{TIMES, compared, link_total as total, per_second_of_link as per_second, period};
+use super::compared::{
+    TIMES, compared, link_total as total, per_second_of_link as per_second, percent, period,
+};
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
     policy::Exception,
@@ -39,6 +41,9 @@ fn too_much(node: &Node, cable: &Cable<'_>) -> Option<f64> {
         TOO_MUCH
     })
 }
+
+/// In one second.
+const MICROSECONDS: f64 = 1e6;
 
 /// `bit-errors-high`.
 pub static BIT_ERRORS_HIGH: Rule = Rule {
@@ -116,7 +121,7 @@ pub static PAUSE_STORM: Rule = Rule {
     title: "A port stops traffic with pause frames most of the time",
     explanation: "The port sends or receives so many pause frames (IEEE 802.3x, or priority flow control) that they can stop the link more \
         than half of the time: one frame stops it for up to 65535 times 512 bit times (IEEE 802.3, annex 31B), and the next one can end this. Drivers \
-        that count the duration of pauses (mlx5) show how long it really was. Of priority flow control, the priority \
+        that count the duration of pauses (mlx5) show how long it really was, also where the kernel does not show the frames of priority flow control. Of priority flow control, the priority \
         with the most frames counts. A port that sends them cannot \
         take what it receives: PCIe link, IOMMU, memory or the adapter itself is too slow or hangs. Pause spreads through the switches, \
         and jobs on other nodes become slow (Guo et al., RDMA over Commodity Ethernet at Scale, SIGCOMM 2016).",
@@ -151,6 +156,10 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
         (PAUSE_SENT, PAUSE_SENT_TIME, "sends", None),
         (PAUSE_RECEIVED, PAUSE_RECEIVED_TIME, "receives", Some(&RECEIVED)),
     ];
+    let by_duration = directions
+        .iter()
+        .flat_map(|(counters, times, verb, exception)| stopped(node, counters, times, verb, *exception));
+    let by_duration: Vec<_> = by_duration.collect();
     let found = directions
         .into_iter()
         .flat_map(|(counters, times, verb, exception)| {
@@ -181,7 +190,7 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
                     "{} {verb} {:.0} pause frames per second, {how} {:.0} % of the time (limit 50 %), {period}{equals}",
                     of.cable,
                     of.value,
-                    (share * 100.0).min(100.0)
+                    percent(share)
                 );
                 let is_compared = of.usual.is_some() && is_unusual;
                 let unsure = (measured.is_none() && !is_compared).then_some(&UNSURE);
@@ -196,7 +205,69 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
                 )
             })
         });
+    found.chain(by_duration).collect()
+}
+
+/// Ports whose driver counts how long its priorities are stopped, although the kernel shows no frames of priority flow control.
+fn stopped(
+    node: &Node,
+    counters: &[&'static str; 9],
+    times: &[&'static str; 8],
+    verb: &str,
+    exception: Option<&'static Exception>,
+) -> Vec<Draft> {
+    let shares = compared(node, |cable| {
+        let of_cable = node.link_counters(cable.netdev?);
+        if of_cable.iter().any(|(name, _)| counters[1..].contains(name)) {
+            return None;
+        }
+        longest(node, cable, &of_cable, times).map(|(share, _)| share)
+    });
+    let found = shares.into_values().filter_map(|of| {
+        let is_unusual = of.usual.is_none_or(|usual| of.value > TIMES * usual);
+        if of.value < 0.5 || exception.is_some() && !is_unusual {
+            return None;
+        }
+        let netdev = of.cable.netdev?;
+        let counter = longest(node, &of.cable, &node.link_counters(netdev), times)?.1;
+        let priority = times.iter().position(|name| *name == counter)?;
+        let equals = of.usual.map_or(String::new(), |usual| {
+            format!("; median of equal ports {:.0} %", percent(usual))
+        });
+        let period = period(node, &of.cable, counter, |per_second| {
+            format!("{:.0} %", percent(per_second / MICROSECONDS))
+        });
+        let message = format!(
+            "{} {verb} pause frames for {:.0} % of the time on priority {priority} (limit 50 %), {period}{equals}",
+            of.cable,
+            percent(of.value)
+        );
+        let direction = if exception.is_some() { "rx" } else { "tx" };
+        Some(
+            Draft::new(&PAUSE_STORM, Subject::of_port(&of.cable.port), message)
+                .exception(exception)
+                .fill("NETDEV", netdev)
+                .evidence(
+                    format!("ethtool -S {netdev}: {direction}_prio{priority}_pause_duration"),
+                    total(node, &of.cable, counter)?,
+                ),
+        )
+    });
     found.collect()
+}
+
+/// The share of the time in which the priority was stopped that was stopped for longest, with its counter.
+fn longest(
+    node: &Node,
+    cable: &Cable<'_>,
+    of_cable: &[(&'static str, u64)],
+    times: &[&'static str; 8],
+) -> Option<(f64, &'static str)> {
+    let shares = of_cable
+        .iter()
+        .filter(|(name, _)| times.contains(name))
+        .filter_map(|(name, _)| Some((per_second(node, cable, name)? / MICROSECONDS, *name)));
+    shares.max_by(|(a, _), (b, _)| a.total_cmp(b))
 }
 
 /// The share of the time in which a priority was stopped, by the duration of its pauses; `None` if the driver does not count it. One that does not
@@ -208,7 +279,6 @@ fn time(
     counters: &[&'static str; 9],
     times: &[&'static str; 8],
 ) -> Option<f64> {
-    const MICROSECONDS: f64 = 1e6;
     let place = counters[1..].iter().position(|name| *name == counter)?;
     let per_second = per_second(node, cable, times[place])?;
     (per_second > 0.0).then_some(per_second / MICROSECONDS)

@@ -369,7 +369,7 @@ impl<'a> Settings<'a> {
     fn of(node: &'a Node, address: &str, vf: &'a VirtualFunction) -> Self {
         if let Some((netdev, settings)) = node.vf_settings(address, vf.number) {
             return Self {
-                link_is_down: settings.link_state == VfLink::Disable,
+                link_is_down: settings.link_state == Some(VfLink::Disable),
                 mac: Some(&settings.mac),
                 is_trusted: settings.trust,
                 checks_source: settings.spoof_check,

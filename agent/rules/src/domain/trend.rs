@@ -266,7 +266,14 @@ fn counter(port: &Port<'_>, name: &str) -> Option<u64> {
 
 /// Of a port without an earlier reading.
 static WITHOUT_EQUALS: Exception = Exception {
-    condition: "if a RoCE port without an earlier reading and without equal ports counted 1000 lost packets or more since its driver started",
+    condition: "if a RoCE port without an earlier reading and without equal ports counted 1000 lost packets or more since its driver started, or more errors of \
+        its signal than its uptime and the times that its link went down explain",
+    severities: Severities::INFO,
+};
+
+static OF_THE_LINK: Exception = Exception {
+    condition: "if a port without an earlier reading counted far more errors of its signal than equal ports (fec_uncorrectable, fcs_errors, \
+        physical_symbol_errors), but not more than its uptime and the times that its link went down explain",
     severities: Severities::INFO,
 };
 
@@ -274,7 +281,7 @@ static WITHOUT_EQUALS: Exception = Exception {
 pub static COUNTER_ERRORS: Rule = Rule {
     id: "counter-errors",
     domain: Domain::Link,
-    policy: Policy::of(Severities::WARNING).except(&[&WITHOUT_EQUALS]),
+    policy: Policy::of(Severities::WARNING).except(&[&WITHOUT_EQUALS, &OF_THE_LINK]),
     title: "Error counters of a port are rising",
     explanation: "Since an earlier reading, counters rose faster than on a healthy link: symbol_error and \
         link_error_recovery (signal quality: cable, transceiver), port_rcv_errors (packets that arrived damaged), \
@@ -297,7 +304,8 @@ pub static COUNTER_ERRORS: Rule = Rule {
         while its link goes down or comes up is not an error of the running link: errors of the signal, discards, slow restarts and timeouts are compared only \
         with readings since the link came up, and port-flapping reports a link that goes down again and again. Without an earlier reading, \
         a counter of lost packets is reported if it is at least 100000 and 100 times that of each equal port of the node, of which there must \
-        be three; symbol_error from 10000, port_rcv_errors from 65535 (their 16 bits stop there), link_error_recovery from 50. An InfiniBand port is also reported \
+        be three; symbol_error from 10000, port_rcv_errors from 65535 (their 16 bits stop there), link_error_recovery from 50. fec_uncorrectable, fcs_errors and physical_symbol_errors are then a warning only if they are more than IEEE 802.3 allows since \
+        boot and, for each time that the link went down and once for the boot, all blocks of a tenth of a second. An InfiniBand port is also reported \
         without equals if it counted 10000 in symbol_error, or 65535, and more on average since boot than the limit for an hour. A sender tries again at most 7 times (InfiniBand Architecture Specification, 9.7.5), so one failed job with thousands of \
         queue pairs counts less. A switch that forwards a frame before it has received all of it passes a wrong checksum on: with fcs_errors and without \
         physical_symbol_errors, look at the ports behind the switch port, too. A counter that fell was reset. A counter that cannot be read is not judged.",
@@ -398,7 +406,7 @@ fn rise_of_fec(node: &Node, cable: &Cable<'_>, limit: &Limit) -> Option<Rise> {
     Some(Rise {
         counter: FEC_UNCORRECTABLE,
         words,
-        file: format!("ethtool -I --show-fec {netdev}: uncorrectable_blocks"),
+        file: damaged::file_of(netdev, FEC_UNCORRECTABLE),
         value,
     })
 }

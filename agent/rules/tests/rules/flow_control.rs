@@ -252,6 +252,55 @@ fn a_port_that_stops_its_switch_is_reported_and_a_congested_fabric_is_not() {
     );
 }
 
+#[test]
+fn a_storm_that_only_the_driver_counts_is_found() {
+    let stopped = |name: &str, seconds: &dyn Fn(usize) -> u64| {
+        let at = |time: u64, since: u64| {
+            let mut node = answering(RAILS, &[], |_| {});
+            node.facts.time = time;
+            let of_netdev = NETDEVS.iter().enumerate().map(|(n, netdev)| {
+                let time = 7 + seconds(n) * 1_000_000 * since / 600;
+                ((*netdev).to_owned(), [(name.to_owned(), time)].into())
+            });
+            node.facts.drivers = Arc::new(rdma_health_kernel::drivers::Drivers {
+                netdevs: Fact::Known(of_netdev.collect()),
+            });
+            node
+        };
+        let mut history = History::default();
+        history.record(&at(BEGIN, 0), BEGIN);
+        let mut node = at(BEGIN + 600, 600);
+        node.history = Some(Arc::new(history));
+        node
+    };
+    let sent = "tx_prio3_pause_duration";
+    let storm = stopped(sent, &|n| if n == 1 { 400 } else { 0 });
+    assert_eq!(of(&storm, &auto(), "pause-storm"), ["mlx5_1:1 warning"]);
+    let message = message(&storm, &auto(), "pause-storm");
+    assert!(
+        message.contains("sends pause frames for 67 % of the time on priority 3 (limit 50 %), on average over the last 10 min")
+            && message.ends_with("median of equal ports 0 %"),
+        "{message}"
+    );
+    // A counter that cannot be right.
+    let wrong = stopped(sent, &|_| 3600);
+    let found = findings(&wrong, &auto(), "pause-storm");
+    assert!(
+        found[0].message.contains("for 100 % of the time")
+            && found[0].message.ends_with("median of equal ports 100 %"),
+        "{found:?}"
+    );
+    assert_eq!(of(&stopped(sent, &|_| 200), &auto(), "pause-storm"), [""; 0]);
+    let received = "rx_prio3_pause_duration";
+    let elsewhere = stopped(received, &|n| if n == 1 { 400 } else { 0 });
+    assert_eq!(of(&elsewhere, &auto(), "pause-storm"), ["mlx5_1:1 info"]);
+    assert_eq!(
+        of(&stopped(received, &|_| 400), &auto(), "pause-storm"),
+        [""; 0],
+        "a congested fabric"
+    );
+}
+
 /// The node with one 25 Gb/s port that sends so many frames for priority 3 per second, of which the driver counts so many microseconds of pause
 /// per second. It has no equal port.
 fn alone(frames: u64, microseconds: Option<u64>) -> Vec<Finding> {

@@ -205,3 +205,36 @@ fn a_helper_that_does_not_answer_is_one_finding_of_its_own() {
         "it is not needed"
     );
 }
+
+#[test]
+fn a_helper_that_fails_at_some_questions_is_found() {
+    let with = |kind: UnreadKind| {
+        let mut node = node("bnxt-re", |_| {});
+        let status = Arc::make_mut(node.facts.sources.values_mut().next().unwrap());
+        status.unread.extend(["config", "log"].map(|source| Unread {
+            source: source.into(),
+            kind: kind.clone(),
+            detail: "why".into(),
+        }));
+        node
+    };
+    for trouble in [
+        HelperTrouble::Malformed,
+        HelperTrouble::Hung,
+        HelperTrouble::Ended,
+    ] {
+        let node = with(UnreadKind::Helper(trouble));
+        assert_eq!(of(&node, &auto(), "helper-unhealthy"), ["node warning"]);
+        assert_eq!(
+            message(&node, &auto(), "helper-unhealthy"),
+            "the verbs helper fails at 2 questions, for example config: why"
+        );
+    }
+    for excused in [
+        UnreadKind::Helper(HelperTrouble::Refused),
+        UnreadKind::Helper(HelperTrouble::Unreachable),
+        UnreadKind::NotCollected,
+    ] {
+        assert_eq!(of(&with(excused), &auto(), "helper-unhealthy"), [""; 0]);
+    }
+}

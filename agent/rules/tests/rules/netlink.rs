@@ -585,3 +585,78 @@ fn a_member_that_lacp_leaves_out_is_reported() {
         "{shown:?}"
     );
 }
+
+#[test]
+fn without_history_errors_of_the_signal_far_above_those_of_equal_ports_are_found() {
+    type Counted = Box<dyn Fn(&mut rdma_health_node::Node, u64)>;
+    let link = |node: &mut rdma_health_node::Node,
+                change: &dyn Fn(&mut rdma_health_kernel::netlink::ethtool::Link)| {
+        let links = Arc::make_mut(&mut node.facts.links);
+        let Fact::Known(links) = &mut links.netdevs else {
+            panic!("no links")
+        };
+        change(links.get_mut(NETDEVS[1]).unwrap());
+    };
+    let blocks: Counted = Box::new(move |node, errors| {
+        link(node, &|link| {
+            if let Fact::Known(fec) = &mut link.fec {
+                fec.uncorrectable = Some(errors);
+            }
+        });
+    });
+    let of_kind = |kind: &'static str| -> Counted {
+        Box::new(move |node, errors| {
+            link(node, &|link| {
+                if let Fact::Known(counts) = &mut link.errors {
+                    *counts.get_mut(kind).unwrap() = errors;
+                }
+            });
+        })
+    };
+    let kinds = [
+        ("fec_uncorrectable", blocks),
+        ("fcs_errors", of_kind("fcs")),
+        ("physical_symbol_errors", of_kind("symbol")),
+    ];
+    for (name, count) in kinds {
+        let with = |errors: u64, downs: u64| {
+            let mut node = counting();
+            count(&mut node, errors);
+            with_port(&mut node, "mlx5_1", |port| {
+                if let Fact::Known(netdev) = &mut port.netdev {
+                    netdev.carrier_downs = Fact::Known(downs);
+                }
+            });
+            node
+        };
+        let bad = with(1_000_000_000, 1);
+        assert_eq!(
+            of(&bad, &auto(), "counter-errors"),
+            ["mlx5_1:1 warning"],
+            "{name}"
+        );
+        let words = message(&bad, &auto(), "counter-errors");
+        let expected =
+            format!("counted far more errors than equal ports: {name} 1000000000 (equal ports at most 7)");
+        assert!(words.contains(&expected), "{words}");
+        let flapped = with(200_000, 1);
+        assert_eq!(
+            of(&flapped, &auto(), "counter-errors"),
+            ["mlx5_1:1 info"],
+            "{name}: a link that went down once does that"
+        );
+        let often = with(1_000_000_000, 200);
+        assert_eq!(of(&often, &auto(), "counter-errors"), ["mlx5_1:1 info"], "{name}");
+        assert_eq!(of(&with(90_000, 0), &auto(), "counter-errors"), [""; 0], "{name}");
+        let mut watched = with(1_000_000_000, 1);
+        let mut history = History::default();
+        history.record(&watched, BEGIN);
+        watched.facts.time = BEGIN + 600;
+        watched.history = Some(Arc::new(history));
+        assert_eq!(
+            of(&watched, &auto(), "counter-errors"),
+            [""; 0],
+            "{name}: it rests"
+        );
+    }
+}

@@ -14,8 +14,8 @@ pub struct VfSettings {
     pub number: u64,
     /// The MAC address that it was given; zeros if it was given none.
     pub mac: String,
-    /// The state of its link.
-    pub link_state: VfLink,
+    /// The state of its link; `None` if the kernel reports none that is known.
+    pub link_state: Option<VfLink>,
     /// Whether it may change its address and receive the traffic of others; `None` if the driver has no such setting.
     pub trust: Option<bool>,
     /// Whether frames with another source address are dropped; `None` likewise.
@@ -29,11 +29,10 @@ pub struct VfSettings {
 }
 
 /// The state of a virtual function's link (`IFLA_VF_LINK_STATE_*`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VfLink {
     /// It follows the physical function.
-    #[default]
     Auto,
     /// It is up, so that virtual functions reach each other without a cable.
     Enable,
@@ -70,19 +69,27 @@ pub(super) struct VfList {
 }
 
 impl VfList {
-    /// In order of number.
-    pub(super) fn settings(self) -> Vec<VfSettings> {
-        let mut vfs: Vec<_> = self.list.into_iter().map(VfMessage::settings).collect();
+    /// In order of number; and what is wrong with those of which a part is missing. One without a number is left out.
+    pub(super) fn settings(self) -> (Vec<VfSettings>, Option<String>) {
+        let all = self.list.len();
+        let mut vfs: Vec<_> = self.list.into_iter().filter_map(VfMessage::settings).collect();
+        let without_number = all - vfs.len();
+        let without_state = vfs.iter().filter(|vf| vf.link_state.is_none()).count();
         vfs.sort_by_key(|vf| vf.number);
         vfs.truncate(MAX_FUNCTIONS);
-        vfs
+        let defect = (without_number + without_state > 0).then(|| {
+            format!(
+                "of {all} virtual functions, {without_number} have no number or address, and {without_state} no known state of the link"
+            )
+        });
+        (vfs, defect)
     }
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct VfMessage {
-    mac: MacMessage,
+    mac: Option<MacMessage>,
     spoofchk: Option<Setting>,
     link_state: Option<LinkState>,
     trust: Option<Setting>,
@@ -113,7 +120,8 @@ struct Guid {
 }
 
 impl VfMessage {
-    fn settings(self) -> VfSettings {
+    fn settings(self) -> Option<VfSettings> {
+        let mac = self.mac?;
         // -1 if the driver has no such setting.
         let setting = |setting: Option<Setting>| match setting?.setting {
             0 => Some(false),
@@ -121,19 +129,20 @@ impl VfMessage {
             _ => None,
         };
         let guid = |guid: Option<Guid>| guid.map(|guid| guid.guid);
-        VfSettings {
-            number: self.mac.vf,
-            mac: self.mac.mac,
-            link_state: match self.link_state.map(|state| state.link_state) {
-                Some(1) => VfLink::Enable,
-                Some(2) => VfLink::Disable,
-                _ => VfLink::Auto,
-            },
+        Some(VfSettings {
+            number: mac.vf,
+            mac: mac.mac,
+            link_state: self.link_state.and_then(|state| match state.link_state {
+                0 => Some(VfLink::Auto),
+                1 => Some(VfLink::Enable),
+                2 => Some(VfLink::Disable),
+                _ => None,
+            }),
             trust: setting(self.trust),
             spoof_check: setting(self.spoofchk),
             node_guid: guid(self.ib_node_guid),
             port_guid: guid(self.ib_port_guid),
-        }
+        })
     }
 }
 
@@ -150,13 +159,14 @@ mod tests {
             {"mac": {"vf": 0, "mac": "02:00:00:00:00:01"}, "spoofchk": {"vf": 0, "setting": 1},
              "link-state": {"vf": 0, "link-state": 2}, "trust": {"vf": 0, "setting": 0},
              "ib-node-guid": {"guid": "0011:2233:4455:6677"}},
-            {"mac": {"vf": 1, "mac": "00:00:00:00:00:00"}, "trust": {"vf": 1, "setting": 4_294_967_295_u32}},
+            {"mac": {"vf": 1, "mac": "00:00:00:00:00:00"}, "link-state": {"vf": 1, "link-state": 0},
+             "trust": {"vf": 1, "setting": 4_294_967_295_u32}},
         ]});
         let list: VfList = serde_json::from_value(message).unwrap();
         let first = VfSettings {
             number: 0,
             mac: "02:00:00:00:00:01".into(),
-            link_state: VfLink::Disable,
+            link_state: Some(VfLink::Disable),
             trust: Some(false),
             spoof_check: Some(true),
             node_guid: Some("0011:2233:4455:6677".into()),
@@ -165,8 +175,27 @@ mod tests {
         let second = VfSettings {
             number: 1,
             mac: "00:00:00:00:00:00".into(),
+            link_state: Some(VfLink::Auto),
             ..VfSettings::default()
         };
-        assert_eq!(list.settings(), [first, second]);
+        assert_eq!(list.settings(), (vec![first, second], None));
+    }
+
+    #[test]
+    fn a_virtual_function_of_which_a_part_is_missing_hides_no_other_and_has_no_state_by_default() {
+        let message = json!({"info": [
+            {"trust": {"vf": 0, "setting": 0}},
+            {"mac": {"vf": 1, "mac": "02:00:00:00:00:01"}, "link-state": {"vf": 1, "link-state": 9}},
+            {"mac": {"vf": 2, "mac": "02:00:00:00:00:02"}},
+            {"mac": {"vf": 3, "mac": "02:00:00:00:00:03"}, "link-state": {"vf": 3, "link-state": 2}},
+        ]});
+        let list: VfList = serde_json::from_value(message).unwrap();
+        let (vfs, defect) = list.settings();
+        let states: Vec<_> = vfs.iter().map(|vf| (vf.number, vf.link_state)).collect();
+        assert_eq!(states, [(1, None), (2, None), (3, Some(VfLink::Disable))]);
+        assert_eq!(
+            defect.unwrap(),
+            "of 4 virtual functions, 1 have no number or address, and 2 no known state of the link"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use rdma_health_node::{
     Node, Port,
-    netdev::counters::{FCS_ERRORS, SYMBOL_ERRORS},
+    netdev::counters::{FCS_ERRORS, FEC_UNCORRECTABLE, SYMBOL_ERRORS},
 };
 
 use super::{
@@ -11,19 +11,26 @@ use super::{
 };
 
 /// The bit error ratio that the physical layers of IEEE 802.3 may have above all correction. Each error damages one frame at most.
-const ALLOWED: f64 = 1e-12;
+pub(super) const ALLOWED: f64 = 1e-12;
 /// With equal ports that do not have them, a tenth is reported.
 const WORTH_A_LOOK: f64 = ALLOWED / 10.0;
 
-/// The counters, and the name of each in the statistics of ethtool.
-const COUNTERS: [(&str, &str); 2] = [
-    (FCS_ERRORS, "eth-mac FrameCheckSequenceErrors"),
-    (SYMBOL_ERRORS, "eth-phy SymbolErrorDuringCarrier"),
-];
+/// The counters of damaged frames and symbols.
+const COUNTERS: [&str; 2] = [FCS_ERRORS, SYMBOL_ERRORS];
+
+/// Where a user finds a counter of a network device that no file holds.
+pub(super) fn file_of(netdev: &str, counter: &str) -> String {
+    match counter {
+        FEC_UNCORRECTABLE => format!("ethtool -I --show-fec {netdev}: uncorrectable_blocks"),
+        FCS_ERRORS => format!("ethtool -S {netdev} --all-groups: eth-mac FrameCheckSequenceErrors"),
+        SYMBOL_ERRORS => format!("ethtool -S {netdev} --all-groups: eth-phy SymbolErrorDuringCarrier"),
+        _ => format!("ethtool -S {netdev}: {counter}"),
+    }
+}
 
 /// The rises that no link within its specification has, each with its port.
 pub(super) fn rises(node: &Node) -> Vec<(Port<'_>, Rise)> {
-    let found = COUNTERS.into_iter().flat_map(|(counter, shown)| {
+    let found = COUNTERS.into_iter().flat_map(|counter| {
         let rates = compared(node, |cable| {
             let is_judged = cable.port.is_ethernet() && cable.port.is_active() == Some(true);
             is_judged
@@ -63,7 +70,7 @@ pub(super) fn rises(node: &Node) -> Vec<(Port<'_>, Rise)> {
             let rise = Rise {
                 counter,
                 words,
-                file: format!("ethtool -S {netdev} --all-groups: {shown}"),
+                file: file_of(netdev, counter),
                 value: link_total(node, &of.cable, counter)?,
             };
             Some((of.cable.port, rise))

@@ -2,11 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rdma_health_node::{Node, Port, words::duration};
+use rdma_health_node::{
+    Cable, Node, Port,
+    netdev::{
+        counters::{FCS_ERRORS, FEC_UNCORRECTABLE, SYMBOL_ERRORS},
+        name_of_member,
+    },
+    words::duration,
+};
 
 use crate::{FindingCase, Remedy, Subject, draft::Draft, expectations::Thresholds};
 
-use super::{COUNTER_ERRORS, HOUR, WITHOUT_EQUALS, counter, far_above};
+use super::{
+    super::compared::link_total,
+    COUNTER_ERRORS, HOUR, OF_THE_LINK, WITHOUT_EQUALS, counter,
+    damaged::{ALLOWED, file_of},
+    downs_of, far_above,
+};
 
 /// Counters of packets that were lost on the way or damaged, and of bad signals, with the least that is reported. One failed job counts
 /// fewer lost packets. The InfiniBand Architecture Specification (16.1.3.5) gives 16 bits to `symbol_error` and `port_rcv_errors` and 8 bits
@@ -36,8 +48,22 @@ const OF_LOSS: [(&str, u64); 20] = [
     ("retrans_timeout_events", 100_000),
 ];
 
-/// Those of [`OF_LOSS`] that a bad signal raises.
-const OF_SIGNAL: [&str; 3] = ["symbol_error", "link_error_recovery", "port_rcv_errors"];
+/// Counters of a network device that no file holds, of a bad signal, with the least that is reported.
+const OF_CABLE: [(&str, u64); 3] = [
+    (FEC_UNCORRECTABLE, 100_000),
+    (FCS_ERRORS, 100_000),
+    (SYMBOL_ERRORS, 100_000),
+];
+
+/// Those of [`OF_LOSS`] and [`OF_CABLE`] that a bad signal raises.
+const OF_SIGNAL: [&str; 6] = [
+    "symbol_error",
+    "link_error_recovery",
+    "port_rcv_errors",
+    FEC_UNCORRECTABLE,
+    FCS_ERRORS,
+    SYMBOL_ERRORS,
+];
 
 /// What to do about a bad signal.
 const SIGNAL: Remedy = Remedy {
@@ -72,7 +98,7 @@ pub(super) fn findings(node: &Node, thresholds: &Thresholds) -> Vec<Draft> {
         if is_compared || findings.contains_key(&subject) {
             continue;
         }
-        let found = above_limit(node, &port, thresholds).or_else(|| lost_alone(&port));
+        let found = above_limit(node, &port, thresholds).or_else(|| lost_alone(node, &port));
         if let Some(finding) = found {
             findings.insert(subject, finding);
         }
@@ -116,23 +142,38 @@ fn above_limit(node: &Node, port: &Port<'_>, thresholds: &Thresholds) -> Option<
 }
 
 /// A RoCE port that lost packets, without an equal port to compare it with. The counters do not say when.
-fn lost_alone(port: &Port<'_>) -> Option<Draft> {
+fn lost_alone(node: &Node, port: &Port<'_>) -> Option<Draft> {
     const LEAST: u64 = 1000;
-    const LOST: [&str; 3] = ["packet_seq_err", "out_of_sequence", "local_ack_timeout_err"];
+    const LOST: [&str; 4] = [
+        "packet_seq_err",
+        "out_of_sequence",
+        "local_ack_timeout_err",
+        "rx_icrc_encapsulated",
+    ];
     if !port.is_ethernet() || port.is_lent() || port.hca.is_software() || port.hca.is_virtual() {
         return None;
     }
-    let lost: Vec<_> = LOST
-        .into_iter()
-        .filter_map(|name| Some((name, counter(port, name).filter(|value| *value >= LEAST)?)))
-        .collect();
+    let mut lost = Vec::new();
+    let mut of_signal = false;
+    for cable in node.cables_of(port) {
+        let signal = explained(node, &cable);
+        let of_cable = OF_CABLE.iter().filter_map(|(name, least)| {
+            let least = signal.map(|signal| signal.max(*least))?;
+            Some((*name, least))
+        });
+        for (name, least) in LOST.map(|name| (name, LEAST)).into_iter().chain(of_cable) {
+            if let Some((value, file)) = total(node, &cable, name).filter(|(value, _)| *value >= least) {
+                of_signal |= OF_SIGNAL.contains(&name);
+                let member = cable.netdev.filter(|_| cable.is_member);
+                let shown = member.map_or_else(|| name.to_owned(), |member| name_of_member(name, member));
+                lost.push((format!("{shown} {value}"), file, value));
+            }
+        }
+    }
     if lost.is_empty() {
         return None;
     }
-    let words: Vec<_> = lost
-        .iter()
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect();
+    let words: Vec<_> = lost.iter().map(|(words, ..)| words.as_str()).collect();
     let subject = Subject::of_port(port);
     let message = format!(
         "{subject} lost packets since its driver started: {}",
@@ -141,58 +182,118 @@ fn lost_alone(port: &Port<'_>) -> Option<Draft> {
     let finding = Draft::new(&COUNTER_ERRORS, subject, message)
         .case(FindingCase::LinkErrors)
         .exception(Some(&WITHOUT_EQUALS))
-        .remedy(LOSS);
-    Some(lost.iter().fold(finding, |finding, (name, value)| {
-        finding.evidence(port.file(&format!("hw_counters/{name}")), value)
-    }))
+        .remedy(if of_signal { SIGNAL } else { LOSS });
+    Some(
+        lost.into_iter()
+            .fold(finding, |finding, (_, file, value)| finding.evidence(file, value)),
+    )
 }
 
-/// Ports that counted far more lost packets than each of their equals.
+/// How many errors of its signal a port may count since boot without a fault: those that IEEE 802.3 allows in that time, and those of a link that
+/// goes down or comes up. `None` if rate, time or number of times are not known.
+fn explained(node: &Node, cable: &Cable<'_>) -> Option<u64> {
+    /// Each time that a link goes down or comes up, it may lose all blocks in a tenth of a second: 5440 bits each with RS(544,514).
+    const BITS_PER_LOST_BLOCK: f64 = 5440.0 / 0.1;
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let (bits, uptime, times) = (
+        node.rate_of_cable(cable)?.bits_per_second as f64,
+        *node.host.uptime.known()? as f64,
+        1.0 + downs_of(&cable.port)? as f64,
+    );
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a positive estimate; a float that is too large becomes the largest number"
+    )]
+    Some((ALLOWED * bits * uptime + bits / BITS_PER_LOST_BLOCK * times) as u64)
+}
+
+/// The total of a counter of a cable, and what to show as its source.
+fn total(node: &Node, cable: &Cable<'_>, name: &'static str) -> Option<(u64, String)> {
+    if OF_CABLE.iter().any(|(of_cable, _)| *of_cable == name) {
+        // A port that is down counts while it tries to come up.
+        let is_judged = cable.port.is_ethernet() && cable.port.is_active() == Some(true);
+        let value = link_total(node, cable, name).filter(|_| is_judged)?;
+        return Some((value, file_of(cable.netdev?, name)));
+    }
+    let port = cable.port;
+    let value = counter(&port, name).filter(|_| !cable.is_member)?;
+    let is_standard = port.counters.iter().any(|counter| &*counter.name == name);
+    let directory = if is_standard { "counters" } else { "hw_counters" };
+    Some((value, port.file(&format!("{directory}/{name}"))))
+}
+
+/// The counters of one port that are far above those of its equals.
+#[derive(Debug, Default)]
+struct FarAbove {
+    words: Vec<String>,
+    evidence: Vec<(String, u64)>,
+    of_signal: BTreeSet<bool>,
+    /// Whether links that go down or come up may have caused some of them, or others cannot have.
+    is_explained: BTreeSet<bool>,
+}
+
+impl FarAbove {
+    fn finding(self, subject: Subject) -> Draft {
+        let message = format!(
+            "{subject} counted far more errors than equal ports: {}",
+            self.words.join(", ")
+        );
+        let remedy = if self.of_signal == BTreeSet::from([true]) {
+            SIGNAL
+        } else if self.of_signal == BTreeSet::from([false]) {
+            LOSS
+        } else {
+            COUNTER_ERRORS.remedy
+        };
+        let is_explained = !self.is_explained.contains(&false);
+        let finding = Draft::new(&COUNTER_ERRORS, subject, message)
+            .case(FindingCase::LinkErrors)
+            .exception(is_explained.then_some(&OF_THE_LINK))
+            .remedy(remedy);
+        let evidence = self.evidence.into_iter();
+        evidence.fold(finding, |finding, (file, value)| finding.evidence(file, value))
+    }
+}
+
+/// Ports that counted far more errors and lost packets than each of their equals.
 fn above_equals(node: &Node) -> BTreeMap<Subject, Draft> {
-    let mut findings = BTreeMap::new();
+    let mut found: BTreeMap<Subject, FarAbove> = BTreeMap::new();
     for peers in node.peers() {
-        for (name, least) in OF_LOSS {
-            let all: Vec<_> = peers
-                .ports
+        let cables: Vec<_> = peers
+            .ports
+            .iter()
+            .filter(|port| !port.hca.is_virtual() && !port.hca.is_software() && !port.is_lent())
+            .flat_map(|port| node.cables_of(port))
+            .collect();
+        for (name, least) in OF_LOSS.into_iter().chain(OF_CABLE) {
+            let all: Vec<_> = cables
                 .iter()
-                .filter(|port| !port.hca.is_virtual() && !port.hca.is_software() && !port.is_lent())
-                .filter_map(|port| Some((port, counter(port, name)?)))
+                .filter_map(|cable| Some((cable, total(node, cable, name)?)))
                 .collect();
-            let Some((port, value)) = all.iter().max_by_key(|(_, value)| *value) else {
+            let highest = all.iter().enumerate().max_by_key(|(_, (_, (value, _)))| *value);
+            let Some((place, (cable, (value, file)))) = highest else {
                 continue;
             };
-            let others = all.iter().filter(|(other, _)| !other.is(port));
-            let Some(most) = far_above(*value, others.map(|(_, other)| *other)).filter(|_| *value >= least)
-            else {
+            let others = all.iter().enumerate().filter(|(other, _)| *other != place);
+            let others = others.map(|(_, (_, (value, _)))| *value);
+            let Some(most) = far_above(*value, others).filter(|_| *value >= least) else {
                 continue;
             };
-            let is_standard = port.counters.iter().any(|counter| &*counter.name == name);
-            let directory = if is_standard { "counters" } else { "hw_counters" };
-            let subject = Subject::of_port(port);
-            let words = format!("{name} {value} (equal ports at most {most})");
-            let file = port.file(&format!("{directory}/{name}"));
-            let known = findings.remove(&subject);
-            let is_signal = OF_SIGNAL.contains(&name);
-            let mut kinds = BTreeSet::from([is_signal]);
-            let finding = if let Some((mut known, earlier)) = known {
-                kinds.extend(earlier);
-                Draft::extend_message(&mut known, &format!(", {words}"));
-                known
-            } else {
-                let message = format!("{subject} counted far more errors than equal ports: {words}");
-                Draft::new(&COUNTER_ERRORS, subject.clone(), message).case(FindingCase::LinkErrors)
-            };
-            let remedy = match (kinds.len(), is_signal) {
-                (1, true) => SIGNAL,
-                (1, false) => LOSS,
-                _ => COUNTER_ERRORS.remedy,
-            };
-            let finding = finding.remedy(remedy).evidence(file, value);
-            findings.insert(subject, (finding, kinds));
+            let member = cable.netdev.filter(|_| cable.is_member);
+            let shown = member.map_or_else(|| name.to_owned(), |member| name_of_member(name, member));
+            let is_of_cable = OF_CABLE.iter().any(|(of_cable, _)| *of_cable == name);
+            let port = found.entry(Subject::of_port(&cable.port)).or_default();
+            port.words
+                .push(format!("{shown} {value} (equal ports at most {most})"));
+            port.evidence.push((file.clone(), *value));
+            port.of_signal.insert(OF_SIGNAL.contains(&name));
+            port.is_explained
+                .insert(is_of_cable && explained(node, cable).is_none_or(|allowed| *value <= allowed));
         }
     }
+    let findings = found.into_iter();
     findings
-        .into_iter()
-        .map(|(subject, (finding, _))| (subject, finding))
+        .map(|(subject, found)| (subject.clone(), found.finding(subject)))
         .collect()
 }
