@@ -127,7 +127,7 @@ fn nccl_that_fails_without_a_warning_is_not_passed_over() {
         .collect();
     assert_eq!(shown, [Grade::Unrecognised]);
     let with_range =
-        format!("n1:5:7 [0] NCCL INFO NCCL_IB_ADDR_RANGE set by environment to 192.168.64.0/24\n{verbs}");
+        format!("n1:5:7 [0] NCCL INFO NCCL_IB_ADDR_FAMILY set by environment to AF_INET\n{verbs}");
     assert_eq!(first(&with_range).0, "gid-missing");
     let warned = format!(
         "n1:5:7 [0] NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\n{sockets}"
@@ -143,4 +143,22 @@ fn a_message_behind_the_mark_of_a_comment_is_shown() {
         Some(Grade::Unrecognised)
     );
     assert_eq!(shown("// raise the limit if ibv_reg_mr fails"), None);
+}
+
+#[test]
+fn an_endpoint_of_ucx_ends_after_what_failed_on_it() {
+    each_is(&[
+        (
+            "[1496344648.5] [n1:14879:0] dc_verbs.c:614 UCX ERROR Send completion with error on qp 0x6214: remote access error syndrome 0x88\n\
+             [1496344648.6] [n1:14879:0] uct_iface.c:330 UCX ERROR Error Endpoint timeout was not handled for ep 0x942030",
+            "application-memory",
+            "",
+        ),
+        (
+            "[1741292755.6] [n1:711629:0] address.c:1733 UCX ERROR failed to allocate address list\n\
+             [n1:711629] pml_ucx.c:431  Error: ucp_ep_create(proc=509) failed: Out of memory",
+            "host-memory",
+            "",
+        ),
+    ]);
 }

@@ -91,7 +91,6 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
     let unsupported = first(Grade::Failure, |symptom| symptom.kind == K::UnsupportedAdapter).is_some();
     // The kernel says in its log what it did not accept of the peer.
     let differs = first(Grade::Failure, |symptom| symptom.kind == K::PeerDiffers).is_some();
-    let memory = first(Grade::Failure, |symptom| symptom.kind == K::HostMemory);
     let unfit = first(Grade::Degraded, |symptom| {
         matches!(symptom.kind, K::GidUnusable | K::NoGid)
     });
@@ -140,9 +139,6 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || symptom.kind == K::PeerUnreachable && after(unmatched) && symptom.text.contains("will not be handled")
             // The plugin repeats the completion without its reason.
             || symptom.kind == K::PeerUnreachable && after(connected) && symptom.text.contains("NET/OFI")
-            // UCX gives up an endpoint after a request that failed on it.
-            || symptom.kind == K::PeerUnreachable && after(connected) && symptom.text.contains("ndpoint timeout")
-            || symptom.kind == K::NoMemory && after(memory) && symptom.text.contains("ucp_ep_create")
             // SPDK's words for the end of a queue, whatever ended it.
             || after(connected) && symptom.text.contains("abort requests after")
             // The adapter gave up the queue, and flushes what is posted there.
@@ -185,6 +181,7 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         later::pass_over,
         later::end_parts,
         later::end_transfer,
+        later::end_endpoint_of_ucx,
     ] {
         find_end(symptoms);
     }

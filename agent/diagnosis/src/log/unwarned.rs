@@ -53,7 +53,7 @@ fn failed_in(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("NCCL INFO ")?;
     let (place, result) = rest.split_once(" -> ")?;
     let (file, line) = place.rsplit_once(':')?;
-    let is_place = !file.contains(' ') && (file.ends_with(".cc") || file.ends_with(".cu"));
+    let is_place = !file.contains(' ') && [".cc", ".cu"].iter().any(|end| file.ends_with(end));
     let is_line = !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit());
     let result = result.split_whitespace().next()?;
     (is_place && is_line && OWN.contains(&result)).then_some(file)

@@ -47,6 +47,22 @@ pub(super) fn end_transfer(symptoms: &mut [Symptom]) {
     }
 }
 
+/// UCX gives up an endpoint after a request that failed on it, and makes none without memory.
+pub(super) fn end_endpoint_of_ucx(symptoms: &mut [Symptom]) {
+    let completed = first(symptoms, |symptom| matches!(symptom.kind, K::Completion(_)));
+    let memory = first(symptoms, |symptom| symptom.kind == K::HostMemory);
+    for symptom in symptoms {
+        let after = |line: Option<u64>| line.is_some() && symptom.line > line;
+        let is_end = symptom.kind == K::PeerUnreachable
+            && symptom.text.contains("ndpoint timeout")
+            && after(completed)
+            || symptom.kind == K::NoMemory && symptom.text.contains("ucp_ep_create") && after(memory);
+        if is_end {
+            symptom.follows_another();
+        }
+    }
+}
+
 /// UCX warns of a transport that a setting names and that it does not have, and goes on: a queue that it cannot create later ends the program.
 pub(super) fn pass_over(symptoms: &mut [Symptom]) {
     let Some(ended) = first(symptoms, |symptom| {

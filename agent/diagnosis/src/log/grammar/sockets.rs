@@ -66,7 +66,7 @@ pub(super) fn unreachable(lower: &str) -> Option<(K, usize)> {
 pub(super) fn refused(lower: &str) -> Option<(K, usize)> {
     let at = place(lower)?;
     let rest = &lower[at..];
-    // NCCL tries again, and says so.
+    // NCCL tries again.
     let is_last = rest.contains("returned connection refused") && !rest.contains("retrying");
     is_last.then_some((K::NoListener, at))
 }

@@ -32,6 +32,8 @@ impl Operation {
             (_, Some(Errno::EMFILE | Errno::ENFILE)) => K::TooManyFiles,
             // The rdma cgroup answers EAGAIN (`rdmacg_try_charge`); a memlock limit is ENOMEM. No context is left: others use them all.
             (Self::Register | Self::Create | Self::Open, Some(Errno::EAGAIN))
+            // A table of the adapter, or of its driver, is full.
+            | (Self::Create, Some(Errno::ENOSPC))
             | (Self::Open, Some(Errno::EBUSY | Errno::ENOSPC | Errno::ENOMEM)) => K::ResourceLimit,
             (Self::Register, Some(Errno::ENOMEM)) => K::RegMrNoMemory,
             // At registration EIO is also the answer of an adapter without room for another region.
@@ -40,8 +42,6 @@ impl Operation {
             (Self::GpuDoorbell, _) => K::GpuDoorbellFailed,
             (Self::Create, None) => K::CreateUnexplained,
             (Self::Create, Some(Errno::ENOMEM)) => K::CreateFailed,
-            // A table of the adapter, or of its driver, is full.
-            (Self::Create, Some(Errno::ENOSPC)) => K::ResourceLimit,
             // The adapter did not answer the command of its driver in time.
             (Self::Create, Some(Errno::ETIMEDOUT | Errno::ETIME)) => K::DeviceStalled,
             (Self::Create, _) if denied => K::NotPermitted,
