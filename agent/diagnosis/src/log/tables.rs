@@ -399,7 +399,10 @@ mod tests {
             // The card of the office, and the second port of an adapter.
             &["Settings for eno1:", "\tLink detected: no"],
             &["Settings for ens1f1np1:", "\tLink detected: no"],
-            &["Settings for eno1:", "\tLink detected: no (Autoneg, No partner detected)"],
+            &[
+                "Settings for eno1:",
+                "\tLink detected: no (Autoneg, No partner detected)",
+            ],
             &["Link detected: no (No cable)"],
             &["Operational Info", "State                           : Active"],
             &["State : Polling"],

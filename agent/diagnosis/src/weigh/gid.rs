@@ -93,7 +93,10 @@ const HIDDEN: &str = "the GID at index 0 is ::, and a port of Ethernet has one t
 /// Whether perftest found no GID at all on a port of Ethernet, in a log of which the node's own tables are not known: there the link-local GID is at index 0 of each port
 /// whose network device the process sees, with or without an address.
 fn is_hidden(case: &Case<'_>, tables: &[(Port<'_>, &[Gid])]) -> bool {
-    tables.is_empty() && case.node.hcas().next().is_none() && found_none(case) && configured_index(case).is_none()
+    tables.is_empty()
+        && case.node.hcas().next().is_none()
+        && found_none(case)
+        && configured_index(case).is_none()
 }
 
 /// Number of lines after a failure in which the program prints its details.
@@ -276,7 +279,8 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
 /// Where a program could not read a GID of a port, although `show_gids` lists one of an IPv4 address with its network device in the same log: the line and the index.
 fn listed(case: &Case<'_>) -> Option<(String, u32)> {
     let (line, index) = case.log?.listed_gid?;
-    let unread = |symptom: &Symptom| symptom.kind == SymptomKind::NoGid && symptom.named.errno == Some(Errno::EINVAL);
+    let unread =
+        |symptom: &Symptom| symptom.kind == SymptomKind::NoGid && symptom.named.errno == Some(Errno::EINVAL);
     case.symptoms
         .iter()
         .any(|symptom| unread(symptom))
@@ -335,7 +339,10 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
             "The program stumbles over an entry of the GID table that it cannot read: in a container only entries of its own network devices can be, and show_gids lists the first at a higher index. Name one that can: \
             NCCL_IB_GID_INDEX={index} (of that port; each port may have another index), or use NCCL 2.23 or later, which passes over the others."
         ));
-        return scales.shows(source, format!("show_gids lists the GID of an IPv4 address at index {index}"));
+        return scales.shows(
+            source,
+            format!("show_gids lists the GID of an IPv4 address at index {index}"),
+        );
     }
     if let Some(device) = unusable_elsewhere(case) {
         return scales.unseen(format!("GIDs of {device}, which this node does not have"));
