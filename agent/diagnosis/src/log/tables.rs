@@ -350,13 +350,22 @@ mod tests {
                     "17:00.0: no kernel driver in use. Kernel modules: mlx5_core",
                 ),
             ),
+        ] {
+            let (kind, text) = expected;
+            assert_eq!(shown(lines), [(kind, text.to_owned())], "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn states_of_links_are_read_with_their_reason() {
+        for (lines, expected) in [
             (
                 &[
                     "Operational Info",
                     "----------------",
                     "State                           : Physical LinkUp",
                     "Physical state                  : LinkUp",
-                ],
+                ][..],
                 (K::PortNotActive, "mlxlink: State: Physical LinkUp"),
             ),
             (

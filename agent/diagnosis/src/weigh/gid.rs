@@ -287,6 +287,18 @@ fn listed(case: &Case<'_>) -> Option<(String, u32)> {
         .then(|| (format!("log line {line}"), index))
 }
 
+/// The GID that the program can use is at this index.
+fn at_listed(source: String, index: u32, scales: &mut Scales) {
+    scales.insisted_step = Some(format!(
+        "The program stumbles over an entry of the GID table that it cannot read: in a container only entries of its own network devices can be, and show_gids lists the first at a higher index. Name one that can: \
+        NCCL_IB_GID_INDEX={index} (of that port; each port may have another index), or use NCCL 2.23 or later, which passes over the others."
+    ));
+    scales.shows(
+        source,
+        format!("show_gids lists the GID of an IPv4 address at index {index}"),
+    );
+}
+
 /// What to do where no port has an address.
 const NO_ADDRESSES: &str = "No RoCE port of the node has an IP address, so no GID index can work: find out why the service that gives them addresses did \
     not (NetworkManager, netplan, cloud-init or the agent of the cloud; ip -br addr), and restore them. Then check the GIDs: rdma-health check, or show_gids.";
@@ -335,14 +347,7 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
         return scales.against("log", INFINIBAND);
     }
     if let Some((source, index)) = listed(case) {
-        scales.insisted_step = Some(format!(
-            "The program stumbles over an entry of the GID table that it cannot read: in a container only entries of its own network devices can be, and show_gids lists the first at a higher index. Name one that can: \
-            NCCL_IB_GID_INDEX={index} (of that port; each port may have another index), or use NCCL 2.23 or later, which passes over the others."
-        ));
-        return scales.shows(
-            source,
-            format!("show_gids lists the GID of an IPv4 address at index {index}"),
-        );
+        return at_listed(source, index, scales);
     }
     if let Some(device) = unusable_elsewhere(case) {
         return scales.unseen(format!("GIDs of {device}, which this node does not have"));
