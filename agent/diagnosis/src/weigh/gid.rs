@@ -353,10 +353,8 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
         return scales.unseen(format!("GIDs of {device}, which this node does not have"));
     }
     if layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some() {
-        return scales.against(
-            format!("{CLASS}/*/ports/*/link_layer"),
-            "no RoCE port, so the GID index does not matter",
-        );
+        let source = format!("{CLASS}/*/ports/*/link_layer");
+        return scales.against(source, "no RoCE port, so the GID index does not matter");
     }
     if may_use_infiniband(case) {
         return scales.unseen("device of the job: the node has InfiniBand and RoCE ports");
