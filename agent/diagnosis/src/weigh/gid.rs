@@ -290,7 +290,7 @@ fn listed(case: &Case<'_>) -> Option<(String, u32)> {
 /// The GID that the program can use is at this index.
 fn at_listed(source: String, index: u32, scales: &mut Scales) {
     scales.insisted_step = Some(format!(
-        "The program stumbles over an entry of the GID table that it cannot read: in a container only entries of its own network devices can be, and show_gids lists the first at a higher index. Name one that can: \
+        "The program stumbles over an entry of the GID table that it cannot read: in a container only entries of network devices that are in it can be, and show_gids lists the first at a higher index. Name one that can: \
         NCCL_IB_GID_INDEX={index} (of that port; each port may have another index), or use NCCL 2.23 or later, which passes over the others."
     ));
     scales.shows(
