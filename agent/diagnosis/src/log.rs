@@ -348,7 +348,7 @@ impl LogReader {
         let says_more =
             |symptom: &Symptom| symptom.grade > Grade::Note && symptom.kind != SymptomKind::JobFailed;
         if !self.log.symptoms.iter().any(says_more)
-            && let Some(symptom) = self.recogniser.unwarned(&self.log.settings)
+            && let Some(symptom) = self.recogniser.unwarned()
         {
             self.add(symptom);
         }

@@ -238,3 +238,49 @@ fn what_a_driver_refuses_of_a_function_is_no_matter_of_a_drain() {
         ),
     ]);
 }
+
+#[test]
+fn what_an_operator_or_a_plugin_did_has_its_own_step() {
+    let excluded =
+        "netDeviceProvider.go:116] excluding interface eno1v5:  default route found: {Ifindex: 31}\n";
+    let pool = "manager.go:125] no devices in device pool, skipping creating resource server for intel_sriov_netdevice\n";
+    each_is(&[
+        (&[excluded, pool].concat(), "device-not-given", "default route"),
+        (
+            "setNodeStateStatus(): syncStatus: Failed, lastSyncError: exit status 3\n",
+            "virtual-functions",
+            "mstconfig",
+        ),
+        (
+            "nvidia-peermem-ctr:  CrashLoopBackOff\nmodprobe: FATAL: Module nvidia-peermem not found in directory /lib/modules/6.8.0-1059-azure\n",
+            "peer-memory-path",
+            "driver pod",
+        ),
+        (
+            "failed to rename vf 29 device \"eth29\" to \"eth0\": device or resource busy\n",
+            "pod-network",
+            "NetworkManager",
+        ),
+        (
+            " mlnx-ofed-kernel-modules : Depends: linux-modules-extra-5.15.0-130-generic but it is not installable\n",
+            "kernel-module-build",
+            "linux-modules-extra",
+        ),
+    ]);
+    assert!(kinds(pool).is_empty() && kinds(excluded).is_empty());
+}
+
+#[test]
+fn entries_of_other_namespaces_do_not_hide_those_of_the_pod() {
+    let unread = "NCCL WARN NET/IB: read failed in ncclIbRoceGetVersionNum: Invalid argument\n";
+    let listed = "mlx5_0\t1\t7\t0000:0000:0000:0000:0000:ffff:0a98:000c\t10.152.0.12  \tv2\tnet1\n";
+    each_is(&[
+        (&[unread, listed].concat(), "gid-index", "NCCL_IB_GID_INDEX=7"),
+        (unread, "gid-other-namespace", "ndevs"),
+        (
+            "n1:1:2 [0] graph/xml.h:101 NCCL WARN Attribute arch of node cpu not found\n",
+            "communication-library",
+            "NCCL_TOPO_FILE",
+        ),
+    ]);
+}

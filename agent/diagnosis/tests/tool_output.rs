@@ -146,3 +146,71 @@ fn sound_devices_in_the_same_tools_show_nothing() {
         assert_eq!(first(text).0, "", "{text}");
     }
 }
+
+#[test]
+fn a_state_without_an_error_line_is_read_and_a_sound_one_is_not() {
+    let two_ports = "hca_id: mlx4_0\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_DOWN (1)\n\t\tport:\t2\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n";
+    let both_down = "hca_id: mlx4_0\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_DOWN (1)\n\t\tport:\t2\n\t\t\tstate:\t\t\tPORT_DOWN (1)\n";
+    assert!(kinds(two_ports).is_empty());
+    each_is(&[
+        (both_down, "port-down", ""),
+        (
+            "Operational Info\n----------------\nState                           : Physical LinkUp\n",
+            "port-down",
+            "",
+        ),
+        ("Link detected: no (FEC sync loss)\n", "port-down", ""),
+        (
+            "mce0: flags=8843<UP,RUNNING> metric 0 mtu 1500\n\tstatus: no carrier (FEC sync loss)\n",
+            "port-down",
+            "",
+        ),
+        (
+            "i40e 0000:05:00.0: Rx/Tx is disabled on this device because an unsupported SFP module type was detected.\n",
+            "link-quality",
+            "list of the adapter's maker",
+        ),
+        (
+            "ice 0000:ec:00.0: RDMA functionality is not available with the current device config\n",
+            "unsupported-adapter",
+            "firmware setup",
+        ),
+    ]);
+}
+
+#[test]
+fn old_adapters_and_short_resources_have_steps_of_their_own() {
+    let refused = "-E- Cannot open Device: 07:00.0. Operation not supported. MFE_CR_ERROR\n";
+    let old = "07:00.0 InfiniBand: Mellanox Technologies MT25204 [InfiniHost III Lx HCA] (rev a0)\n";
+    each_is(&[
+        (&[old, refused].concat(), "firmware-tool-access", "old release"),
+        (refused, "firmware-tool-access", "lockdown"),
+        (
+            "Unable to create QP.\n00:06.0 Ethernet controller: Amazon.com, Inc. Elastic Fabric Adapter (EFA)\n",
+            "unsupported-adapter",
+            "SRD",
+        ),
+        (
+            "Failed to allocate hugepages. Please configure hugepages\nfailed to create mr\n",
+            "host-memory",
+            "nr_hugepages",
+        ),
+        (
+            "n1.1hfi_userinit: assign_context command failed: Interrupted system call\n",
+            "communication-library",
+            "profiler",
+        ),
+    ]);
+}
+
+#[test]
+fn tools_that_go_on_report_no_fault() {
+    for text in [
+        "ERROR: infiniband collector failed after 0.000063s: open /sys/class/infiniband: no such file or directory\n",
+        "mlx5_net: port 0 cannot read device counters: No such file or directory\n",
+        "EAL:   cannot open VFIO container, error 2 (No such file or directory)\nEAL: VFIO support could not be initialized\n",
+    ] {
+        let cause = first(text).0;
+        assert_eq!(cause, "", "{text}");
+    }
+}

@@ -182,3 +182,19 @@ fn a_fault_of_a_function_that_a_guest_has_is_none_of_passthrough() {
         );
     }
 }
+
+#[test]
+fn the_limit_of_a_virtual_machine_is_raised_by_what_starts_it() {
+    expect(&[
+        (
+            "[  365.159219] vfio_pin_pages_remote: RLIMIT_MEMLOCK (4194304) exceeded\n",
+            "memlock-limit",
+            "hard_limit",
+        ),
+        (
+            "libvirt: error : cannot limit locked memory of process 111 to 9007199254740991: Operation not permitted\n",
+            "memlock-limit",
+            "CAP_SYS_RESOURCE",
+        ),
+    ]);
+}

@@ -7,6 +7,10 @@ use crate::symptom::SymptomKind::{self as K};
 
 /// What the lines so far show of a cluster that runs the job.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what was seen so far, each independent of the others"
+)]
 pub(super) struct Parts {
     /// A pod requests what RDMA needs.
     pub(super) request: bool,

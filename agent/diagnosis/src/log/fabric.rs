@@ -97,10 +97,6 @@ fn management(lower: &str) -> Option<(K, usize)> {
         {
             return umad(lower).or(Some((K::OpenFailed, at)));
         }
-        // The node answers, and does not have what is asked for: a port beyond the last one of a switch. Where none answers, libibmad says so.
-        if ["portinfo", "nodeinfo", "switchinfo"].iter().any(|what| rest.contains(what)) {
-            return Some((K::Unrecognised, at));
-        }
         let asks = ["smp ", "query", "resolve", "destination", "reset"];
         if !is_own && asks.iter().any(|word| rest.contains(word)) {
             return Some((K::PeerUnreachable, at));

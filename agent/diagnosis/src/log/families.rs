@@ -132,8 +132,7 @@ const NCCL: &[Row] = &[
         &["nccl warn", "could not find real path of /sys/"],
         K::BackendFailed,
     ),
-    // A file of a topology or of a graph that is of another machine, or what it reads of this one in /sys.
-    (&["nccl warn xml "], K::BackendFailed),
+    // A file of a topology, or what it reads of this machine in /sys.
     (&["nccl warn attribute "], K::BackendFailed),
     // NCCL_NET names it.
     (&["nccl warn", "network", "not found"], K::SettingUnmatched),

@@ -180,7 +180,9 @@ fn misses_statistics(lower: &str) -> bool {
     ["counter", "statistic", " stats", "xstats"]
         .iter()
         .any(|what| lower.contains(what))
-        && ["read", "get ", "query", "open "].iter().any(|verb| lower.contains(verb))
+        && ["read", "get ", "query", "open "]
+            .iter()
+            .any(|verb| lower.contains(verb))
         && !lower.contains("/dev/infiniband")
 }
 

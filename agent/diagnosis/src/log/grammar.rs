@@ -340,7 +340,7 @@ fn is_without_answer(lower: &str) -> bool {
 
 /// An error that such a line reports of something else than RDMA: of the GPU, or of memory that processes of one node share.
 pub(super) fn of_others(lower: &str) -> Option<K> {
-    const GPU: [&str; 12] = [
+    const GPU: [&str; 14] = [
         "failed to cuda ",
         "cuda failure",
         "hip failure",
@@ -353,6 +353,9 @@ pub(super) fn of_others(lower: &str) -> Option<K> {
         "ncclunhandledcudaerror",
         "cuda out of memory",
         "cuda driver version is insufficient",
+        // A file of a topology or of a graph that is of another machine.
+        "nccl warn xml ",
+        "rccl warn xml ",
     ];
     // System V and POSIX shared memory, and UCX's transports over them.
     const SHARED: [&str; 17] = [

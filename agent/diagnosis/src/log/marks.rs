@@ -337,7 +337,10 @@ const WORDS: &[(&str, Mark)] = &[
     ("ej0002:", Mark::Family(Family::Ascend)),
     ("srd_iface", Mark::Family(Family::Efa)),
     ("rdmap", Mark::Family(Family::Efa)),
-    ("amazon.com, inc. elastic fabric adapter", Mark::Family(Family::Efa)),
+    (
+        "amazon.com, inc. elastic fabric adapter",
+        Mark::Family(Family::Efa),
+    ),
     (" efa_", Mark::Family(Family::Efa)),
     ("::efa:", Mark::Family(Family::Efa)),
     ("provider efa", Mark::Family(Family::Efa)),

@@ -135,10 +135,6 @@ fn of_vfio(lower: &str) -> Option<usize> {
 /// A hypervisor got no container or group of VFIO at all: `VFIO: Could not open VFIO Container`, `failed to open /dev/vfio/42: …`.
 fn is_not_opened(lower: &str) -> bool {
     const OBJECTS: [&str; 3] = ["vfio container", "vfio group", "/dev/vfio/"];
-    // DPDK tries VFIO first, and its drivers for these adapters do without it: the module is not loaded.
-    if lower.contains("eal: ") && lower.contains("error 2 (") {
-        return false;
-    }
     const FAILS: [&str; 6] = [
         "could not open",
         "failed to open",
@@ -147,6 +143,10 @@ fn is_not_opened(lower: &str) -> bool {
         "failed to get",
         "error opening",
     ];
+    // DPDK tries VFIO first, and its drivers for these adapters do without it: the module is not loaded.
+    if lower.contains("eal: ") && lower.contains("error 2 (") {
+        return false;
+    }
     OBJECTS.iter().any(|object| {
         let before = lower.find(object).map(|at| &lower[..at]);
         before.is_some_and(|before| {

@@ -12,7 +12,7 @@ mod previous;
 mod reading;
 mod wording;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
 use rdma_health_kernel_log::Device;
 use rdma_health_protocol::Errno;
@@ -237,20 +237,12 @@ impl Recogniser {
         Some(found)
     }
 
-    /// A failure of NCCL without a warning. With its settings for the choice of a GID, its transport reads the GID tables, and warns of none that it
-    /// cannot read.
-    pub(super) fn unwarned(&self, settings: &BTreeMap<String, String>) -> Option<Symptom> {
-        const OF_GID: [&str; 3] = [
-            "NCCL_IB_ADDR_FAMILY",
-            "NCCL_IB_ADDR_RANGE",
-            "NCCL_IB_ROCE_VERSION_NUM",
-        ];
+    /// A failure of NCCL without a warning.
+    pub(super) fn unwarned(&self) -> Option<Symptom> {
         let (part, text, number) = self.unwarned.failed()?;
-        let selects_gid = OF_GID.iter().any(|name| settings.contains_key(*name));
         let reading = match part {
             Part::Sockets => Reading::of(SymptomKind::TcpError, 0),
-            Part::Verbs if selects_gid => Reading::of(SymptomKind::NoGid, 0),
-            Part::Verbs | Part::Other => Reading::unrecognised(),
+            Part::Other => Reading::unrecognised(),
         };
         let mut found = symptom(&Lower::of(text), reading, number);
         found.known = false;

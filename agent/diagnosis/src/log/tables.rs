@@ -350,13 +350,22 @@ mod tests {
                     "17:00.0: no kernel driver in use. Kernel modules: mlx5_core",
                 ),
             ),
+        ] {
+            let (kind, text) = expected;
+            assert_eq!(shown(lines), [(kind, text.to_owned())], "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn states_of_links_are_read_with_their_reason() {
+        for (lines, expected) in [
             (
                 &[
                     "Operational Info",
                     "----------------",
                     "State                           : Physical LinkUp",
                     "Physical state                  : LinkUp",
-                ],
+                ][..],
                 (K::PortNotActive, "mlxlink: State: Physical LinkUp"),
             ),
             (
@@ -399,7 +408,10 @@ mod tests {
             // The card of the office, and the second port of an adapter.
             &["Settings for eno1:", "\tLink detected: no"],
             &["Settings for ens1f1np1:", "\tLink detected: no"],
-            &["Settings for eno1:", "\tLink detected: no (Autoneg, No partner detected)"],
+            &[
+                "Settings for eno1:",
+                "\tLink detected: no (Autoneg, No partner detected)",
+            ],
             &["Link detected: no (No cable)"],
             &["Operational Info", "State                           : Active"],
             &["State : Polling"],

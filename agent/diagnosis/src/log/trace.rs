@@ -134,7 +134,8 @@ impl Report {
 
     /// Notes what a line says of the task that crashed.
     pub(super) fn add(&mut self, bytes: &[u8]) {
-        self.of_packets |= self.kind == K::HostMemory && memchr::memmem::find(bytes, b"alloc_skb+0x").is_some();
+        self.of_packets |=
+            self.kind == K::HostMemory && memchr::memmem::find(bytes, b"alloc_skb+0x").is_some();
         let Some(line) = std::str::from_utf8(bytes).ok().filter(|_| self.is_crash) else {
             return;
         };

@@ -16,16 +16,12 @@ pub(super) fn settle(log: &mut Log, ranks: &Ranks) {
     of_signals(log);
 }
 
-/// A signal that interrupted the call which opens the adapter: that the library then has no adapter follows from it.
+/// A signal interrupted the call which opens the adapter: the device is there.
 fn of_signals(log: &mut Log) {
-    let is_root = |symptom: &Symptom| symptom.text.contains("assign_context") && symptom.text.contains("Interrupted");
-    if !log.symptoms.iter().any(is_root) {
-        return;
-    }
     for symptom in &mut log.symptoms {
-        let follows = matches!(symptom.kind, K::OpenFailed | K::CreateUnexplained | K::NoDevice);
-        if follows && symptom.text.contains("hfi") {
-            symptom.grade = symptom.grade.min(Grade::Secondary);
+        let is_interrupted = symptom.kind == K::OpenFailed && symptom.named.errno == Some(Errno::EINTR);
+        if is_interrupted && symptom.text.contains("hfi") {
+            symptom.kind = K::BackendFailed;
         }
     }
 }
@@ -83,7 +79,9 @@ fn of_files(log: &mut Log) {
         return;
     }
     for symptom in &mut log.symptoms {
-        if symptom.kind == K::BackendFailed && FORMS.iter().any(|form| symptom.text.contains(form)) {
+        if matches!(symptom.kind, K::ComputeError | K::BackendFailed)
+            && FORMS.iter().any(|form| symptom.text.contains(form))
+        {
             symptom.kind = K::SettingUnmatched;
             symptom.grade = symptom.kind.grade();
         }

@@ -93,7 +93,10 @@ const HIDDEN: &str = "the GID at index 0 is ::, and a port of Ethernet has one t
 /// Whether perftest found no GID at all on a port of Ethernet, in a log of which the node's own tables are not known: there the link-local GID is at index 0 of each port
 /// whose network device the process sees, with or without an address.
 fn is_hidden(case: &Case<'_>, tables: &[(Port<'_>, &[Gid])]) -> bool {
-    tables.is_empty() && case.node.hcas().next().is_none() && found_none(case) && configured_index(case).is_none()
+    tables.is_empty()
+        && case.node.hcas().next().is_none()
+        && found_none(case)
+        && configured_index(case).is_none()
 }
 
 /// Number of lines after a failure in which the program prints its details.
@@ -276,11 +279,24 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
 /// Where a program could not read a GID of a port, although `show_gids` lists one of an IPv4 address with its network device in the same log: the line and the index.
 fn listed(case: &Case<'_>) -> Option<(String, u32)> {
     let (line, index) = case.log?.listed_gid?;
-    let unread = |symptom: &Symptom| symptom.kind == SymptomKind::NoGid && symptom.named.errno == Some(Errno::EINVAL);
+    let unread =
+        |symptom: &Symptom| symptom.kind == SymptomKind::NoGid && symptom.named.errno == Some(Errno::EINVAL);
     case.symptoms
         .iter()
         .any(|symptom| unread(symptom))
         .then(|| (format!("log line {line}"), index))
+}
+
+/// The GID that the program can use is at this index.
+fn at_listed(source: String, index: u32, scales: &mut Scales) {
+    scales.insisted_step = Some(format!(
+        "The program stumbles over an entry of the GID table that it cannot read: in a container only entries of network devices that are in it can be, and show_gids lists the first at a higher index. Name one that can: \
+        NCCL_IB_GID_INDEX={index} (of that port; each port may have another index), or use NCCL 2.23 or later, which passes over the others."
+    ));
+    scales.shows(
+        source,
+        format!("show_gids lists the GID of an IPv4 address at index {index}"),
+    );
 }
 
 /// What to do where no port has an address.
@@ -331,20 +347,14 @@ pub(crate) fn gid_index(case: &Case<'_>, scales: &mut Scales) {
         return scales.against("log", INFINIBAND);
     }
     if let Some((source, index)) = listed(case) {
-        scales.insisted_step = Some(format!(
-            "The program stumbles over an entry of the GID table that it cannot read: in a container only entries of its own network devices can be, and show_gids lists the first at a higher index. Name one that can: \
-            NCCL_IB_GID_INDEX={index} (of that port; each port may have another index), or use NCCL 2.23 or later, which passes over the others."
-        ));
-        return scales.shows(source, format!("show_gids lists the GID of an IPv4 address at index {index}"));
+        return at_listed(source, index, scales);
     }
     if let Some(device) = unusable_elsewhere(case) {
         return scales.unseen(format!("GIDs of {device}, which this node does not have"));
     }
     if layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some() {
-        return scales.against(
-            format!("{CLASS}/*/ports/*/link_layer"),
-            "no RoCE port, so the GID index does not matter",
-        );
+        let source = format!("{CLASS}/*/ports/*/link_layer");
+        return scales.against(source, "no RoCE port, so the GID index does not matter");
     }
     if may_use_infiniband(case) {
         return scales.unseen("device of the job: the node has InfiniBand and RoCE ports");

@@ -1,5 +1,7 @@
 //! Libraries that do not use the devices which are there: Open MPI over TCP, libfabric without a provider, UCX without InfiniBand.
 
+use rdma_health_protocol::Errno;
+
 use super::{Case, Scales, job::logged};
 use crate::symptom::{Software, Symptom, SymptomKind};
 
@@ -105,7 +107,12 @@ pub(super) const COUNT: &str = "UCX counts each transport of each network device
 
 /// What PSM2 reports whose call of the driver a signal interrupted.
 pub(super) fn is_interrupted(symptom: &Symptom) -> bool {
-    symptom.text.to_ascii_lowercase().contains("interrupted system call")
+    let by_number = symptom.named.errno == Some(Errno::EINTR) && symptom.text.contains("hfi");
+    by_number
+        || symptom
+            .text
+            .to_ascii_lowercase()
+            .contains("interrupted system call")
 }
 
 /// The step for it.

@@ -260,7 +260,11 @@ pub(super) fn function(text: &str) -> Option<&'static str> {
             function is created or configured on its node.",
         ),
         (
-            &["lastsyncerror: exit status", "lastsyncerror: 'exit status", "lastsyncerror: \"exit status"],
+            &[
+                "lastsyncerror: exit status",
+                "lastsyncerror: 'exit status",
+                "lastsyncerror: \"exit status",
+            ],
             "The SR-IOV operator's daemon ran a program on the node that failed, most often the tool for the adapter's firmware. Its log names it in the lines before: kubectl logs -n NAMESPACE POD of \
             sriov-network-config-daemon on that node. Run it by hand there: mstconfig -d ADDRESS query. If it may not open the adapter, lockdown (Secure Boot, cat /sys/kernel/security/lockdown) keeps it \
             out: set SRIOV_EN and NUM_OF_VFS without it, and disablePlugins: [mellanox] in SriovOperatorConfig. If it names a setting, correct that.",
@@ -272,7 +276,12 @@ pub(super) fn function(text: &str) -> Option<&'static str> {
             kubectl get sriovnetworknodestates -A -o yaml shows the state.",
         ),
         (
-            &["pf returned error", "to our request", "add mac filter", "reset but vf never"],
+            &[
+                "pf returned error",
+                "to our request",
+                "add mac filter",
+                "reset but vf never",
+            ],
             "The driver of the physical function on the host refuses what the virtual function asks of it, or resets it again and again. Read what the host logged at the same time: journalctl -k | grep -e ice -e \
             i40e. A MAC address or VLAN that the function sets itself needs trust: ip link set PF vf N trust on. Bring the driver and firmware of the host's adapter and the driver in the virtual machine to \
             releases that belong together; requests that the host does not know (not supported) only cost a feature.",
@@ -324,7 +333,7 @@ pub(super) fn function(text: &str) -> Option<&'static str> {
             (sriov_numvfs); SR-IOV must also be on in the host's firmware setup.",
         ),
         (
-            &["sriov is disabled", "sr-iov is disabled", "enable sriov"],
+            &["sriov is disabled", "sr-iov is disabled", "createnetwork:"],
             "Switch SR-IOV on in the adapter and create functions: mlxconfig -d ADDRESS set SRIOV_EN=1 NUM_OF_VFS=N (ConnectX-4 and later), restart the node, then echo N > \
             /sys/class/net/PF/device/sriov_numvfs. ConnectX-3 creates them when its driver loads: options mlx4_core num_vfs=N probe_vf=0 in /etc/modprobe.d. VT-d or AMD-Vi and SR-IOV must be on in the \
             host's firmware setup. cat /sys/class/net/PF/device/sriov_totalvfs shows what is possible.",

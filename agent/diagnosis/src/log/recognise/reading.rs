@@ -82,8 +82,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     // What a module or its loader reports says what it is about.
     let row = families::find(lower)
         .filter(|(kind, _)| {
-            let of_gpu = || *kind == SymptomKind::ModuleUnsigned && lower.contains("nvidia");
-            let is_named = || grade.about_rdma || of_driver || install::names_package(lower) || of_gpu();
+            let is_named = || grade.about_rdma || of_driver || names_topic(lower, *kind);
             !families::needs_topic(*kind) || is_named()
         })
         .filter(|(kind, _)| grade.about_rdma || !foreign::is_other_connection(lower, *kind));
@@ -183,6 +182,11 @@ fn commented(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
     let rest = line.text.trim_start().strip_prefix("//")?;
     let reading = read_as_worded(&Lower::of(rest.trim_start_matches('/')), of_driver)?;
     (reading.known && reading.errno.is_some()).then(Reading::unrecognised)
+}
+
+/// Whether a line names a package of RDMA, or a module of the GPU's driver that was refused for its signature.
+fn names_topic(lower: &str, kind: SymptomKind) -> bool {
+    install::names_package(lower) || kind == SymptomKind::ModuleUnsigned && lower.contains("nvidia")
 }
 
 /// Whether Open MPI names what failed in a list, and the error in the next line: `Function:    ibv_create_cq()`.
