@@ -92,7 +92,7 @@ fn a_reporter_without_recovery_is_judged_by_new_errors() {
         "{}",
         finding.message
     );
-    assert_eq!(finding.evidence[0].value, "state error, 1 errors, no recovery");
+    assert_eq!(finding.evidence[0].value, "state error, 1 error, no recovery");
     assert!(
         !finding.remedy.contains("health recover")
             && finding.remedy.contains("devlink dev reload pci/0000:18:00.0"),
