@@ -133,10 +133,10 @@ fn unread(source: &str, part: &ModulePage, length: usize) -> Option<Unread> {
 
 /// A part in errors: the question and the page.
 fn named(source: &str, part: &ModulePage) -> String {
-    part_named(source, &(part.address, part.page, part.offset, 0))
+    part_named(source, (part.address, part.page, part.offset, 0))
 }
 
-fn part_named(source: &str, (address, page, offset, _): &Part) -> String {
+fn part_named(source: &str, (address, page, offset, _): Part) -> String {
     format!("{source}, page {page:#04x} at {address:#04x}, byte {offset}")
 }
 
@@ -210,11 +210,11 @@ impl Memory<'_> {
                 |page: &&ModulePage| (page.address, page.page, page.offset) == (part.0, part.1, part.2);
             let Some(page) = self.0.iter().find(same) else {
                 let unread = Unread {
-                    source: part_named(source, part),
+                    source: part_named(source, *part),
                     kind: UnreadKind::Errno(Errno::OPNOTSUPP),
                     detail: "the module has this page, and the driver cannot read it".into(),
                 };
-                return self.must_have(format, part).then_some(LostPart {
+                return self.must_have(format, *part).then_some(LostPart {
                     holds_limits: holds_limits(part),
                     unread,
                 });
@@ -251,7 +251,7 @@ impl Memory<'_> {
 
     /// Whether a module has a part for sure: CMIS requires the pages with its limits and with its lanes of each module with more than one page, if it
     /// measures lanes.
-    fn must_have(&self, format: Format, part: &Part) -> bool {
+    fn must_have(&self, format: Format, part: Part) -> bool {
         let is_advertised = self.is_intact((MEMORY, 1, 130), 125);
         let measures_lanes = self.byte(MEMORY, 1, 160).is_some_and(|found| found & 7 != 0);
         format == Format::Cmis && matches!(part.1, 2 | 0x11) && is_advertised && measures_lanes
