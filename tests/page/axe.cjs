@@ -5,7 +5,7 @@ const fs = require("fs");
 
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const directory = process.argv[2];
-// The last is a sheet of A4 with margins of 1 cm, 718 pixels wide, printed by somebody whose desktop is dark.
+// The last is a sheet of A4 with margins of 1 cm, 718 pixels wide, printed on a computer whose desktop is dark.
 const views = [[1280, "light"], [1280, "dark"], [390, "light"], [390, "dark"], [718, "dark", "print"]];
 
 (async () => {
