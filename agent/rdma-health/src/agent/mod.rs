@@ -128,10 +128,7 @@ pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
     let is_live = root.is_live();
     let (place, root, privileged) = reached(root, &config.helper);
     let kubelet = (is_live && place.is_some()).then(Arc::<KubeletAnswers>::default);
-    let root = match &kubelet {
-        Some(kubelet) => root.with_kubelet(Arc::clone(kubelet)),
-        None => root,
-    };
+    let root = with_answers(root, kubelet.as_ref());
     let reader = Reader::start(Collector::new(root, config.exclude.clone()));
     let agent = Arc::new(Agent {
         reader,
@@ -247,6 +244,14 @@ fn explain(error: BindError) -> anyhow::Error {
         anyhow::anyhow!("{error} with --listen or `listen` in the configuration")
     } else {
         error.into()
+    }
+}
+
+/// The root with what the kubelet answers, if it is asked.
+fn with_answers(root: Root, kubelet: Option<&Arc<KubeletAnswers>>) -> Root {
+    match kubelet {
+        Some(kubelet) => root.with_kubelet(Arc::clone(kubelet)),
+        None => root,
     }
 }
 
