@@ -20,10 +20,17 @@ pub struct Cable<'a> {
     pub is_member: bool,
 }
 
+impl<'a> Cable<'a> {
+    /// Its network device, if that is a member of a bond.
+    pub fn member(&self) -> Option<&'a str> {
+        self.netdev.filter(|_| self.is_member)
+    }
+}
+
 /// `mlx5_0:1`, or for a member of a bond `ens9f1np1 of mlx5_bond_0:1`.
 impl fmt::Display for Cable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.netdev.filter(|_| self.is_member) {
+        match self.member() {
             Some(member) => write!(f, "{member} of {}", self.port),
             None => self.port.fmt(f),
         }

@@ -212,3 +212,8 @@ impl Node {
 pub fn name_of_member(counter: &str, member: &str) -> String {
     format!("{counter} {member}")
 }
+
+/// The same for a counter of a member, or of the port itself, which has its plain name.
+pub fn name_in_history(counter: &str, member: Option<&str>) -> String {
+    member.map_or_else(|| counter.to_owned(), |member| name_of_member(counter, member))
+}

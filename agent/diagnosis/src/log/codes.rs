@@ -189,12 +189,8 @@ fn pci_bandwidth(lower: &str) -> Option<(K, usize)> {
 /// `PCIe link width is x4, device supports x16`: mlx4 and others, where the slot has a third of the lanes or fewer.
 fn pci_width(lower: &str) -> Option<usize> {
     let at = lower.find("link width is x")?;
-    let lanes = |text: &str| {
-        let digits = text.split(|c: char| !c.is_ascii_digit()).next()?;
-        digits.parse::<u32>().ok()
-    };
-    let used = lanes(&lower[at + "link width is x".len()..])?;
-    let supported = after(&lower[at..], "device supports x").and_then(lanes)?;
+    let used = after(lower, "link width is x").and_then(number)?;
+    let supported = after(&lower[at..], "device supports x").and_then(number)?;
     (used > 0 && used.saturating_mul(3) <= supported).then_some(at)
 }
 

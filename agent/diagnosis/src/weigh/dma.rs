@@ -39,10 +39,7 @@ pub(crate) fn iommu(case: &Case<'_>, scales: &mut Scales) {
     if case.is_without_gpu() && is_of_completions() {
         return scales.against("log", HOST_MEMORY);
     }
-    if is_of_registration(case) {
-        scales.doubts("log", NO_GPU);
-        scales.score -= 2;
-    }
+    doubt_without_gpu(case, scales);
     let groups = &case.node.iommu.groups;
     if let Some(unread) = groups.unread() {
         return scales.unseen(format!("IOMMU groups: {unread}"));
@@ -115,6 +112,14 @@ const OF_GUEST: &str = "The function belongs to a virtual machine or a program i
 /// Why memory of the program is the first suspect.
 const NO_GPU: &str = "no line names a GPU, so the program may use memory that it did not register";
 
+/// Doubts a cause in the path between adapter and GPU where memory of the program is the first suspect.
+fn doubt_without_gpu(case: &Case<'_>, scales: &mut Scales) {
+    if is_of_registration(case) {
+        scales.doubts("log", NO_GPU);
+        scales.score -= 2;
+    }
+}
+
 /// Whether only requests on memory failed, of a library that registers it for its callers, and nothing shows a GPU.
 fn is_of_registration(case: &Case<'_>) -> bool {
     let is_one = |symptom: &&Symptom| {
@@ -152,10 +157,7 @@ pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {
     if case.is_without_gpu() {
         return scales.against("log", HOST_MEMORY);
     }
-    if is_of_registration(case) {
-        scales.doubts("log", NO_GPU);
-        scales.score -= 2;
-    }
+    doubt_without_gpu(case, scales);
     let pci = &case.node.pci;
     if let Some(unread) = pci.functions.unread() {
         return scales.unseen(format!("PCI bridges: {unread}"));

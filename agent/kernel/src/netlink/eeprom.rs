@@ -252,9 +252,13 @@ impl Memory<'_> {
     /// Whether a module has a part for sure: CMIS requires the pages with its limits and with its lanes of each module with more than one page, if it
     /// measures lanes.
     fn must_have(&self, format: Format, part: Part) -> bool {
-        let is_advertised = self.is_intact((MEMORY, 1, 130), 125);
-        let measures_lanes = self.byte(MEMORY, 1, 160).is_some_and(|found| found & 7 != 0);
-        format == Format::Cmis && matches!(part.1, 2 | 0x11) && is_advertised && measures_lanes
+        format == Format::Cmis && matches!(part.1, 2 | 0x11) && self.supports(160, 7)
+    }
+
+    /// Whether a CMIS module advertises one of these bits, in a byte of page 1 that is intact.
+    fn supports(&self, byte: u8, bits: u8) -> bool {
+        let advertised = self.is_intact((MEMORY, 1, 130), 125);
+        advertised && self.byte(MEMORY, 1, byte).is_some_and(|found| found & bits != 0)
     }
 
     /// A temperature that no module can have: its sensor is broken, which is not to have none.
@@ -269,11 +273,7 @@ impl Memory<'_> {
                 let is_ready = self.byte(MEMORY, 0, 2)? & 0x01 == 0;
                 ((MEMORY, 0, 22), is_ready)
             }
-            Format::Cmis => {
-                let is_advertised = self.is_intact((MEMORY, 1, 130), 125);
-                let supports = self.byte(MEMORY, 1, 159).is_some_and(|found| found & 1 != 0);
-                ((MEMORY, 0, 14), is_advertised && supports)
-            }
+            Format::Cmis => ((MEMORY, 0, 14), self.supports(159, 1)),
         };
         let word = self.word(place).filter(|_| measures)?;
         if Quantity::Temperature.of(word).is_some() {
@@ -401,11 +401,7 @@ impl Memory<'_> {
         if !(3..=5).contains(&revision) {
             return None;
         }
-        let advertised = self.is_intact((MEMORY, 1, 130), 125);
         let has_limits = self.is_intact((MEMORY, 2, 128), 127);
-        let supports = |byte: u8, bit: u8| {
-            advertised && self.byte(MEMORY, 1, byte).is_some_and(|found| found & bit != 0)
-        };
         let scale = match self.byte(MEMORY, 1, 160).unwrap_or_default() >> 3 & 3 {
             0 => Some(1),
             1 => Some(2),
@@ -424,26 +420,30 @@ impl Memory<'_> {
             let at = |first: u8| (MEMORY, 0x11, first + 2 * lane);
             Lane {
                 number: lane + 1,
-                tx_power: supports(160, 2)
+                tx_power: self
+                    .supports(160, 2)
                     .then(|| measure(at(154), 176, Quantity::Power))
                     .flatten(),
                 bias: scale
-                    .filter(|_| supports(160, 1))
+                    .filter(|_| self.supports(160, 1))
                     .and_then(|scale| measure(at(170), 184, Quantity::Bias(scale))),
-                rx_power: supports(160, 4)
+                rx_power: self
+                    .supports(160, 4)
                     .then(|| measure(at(186), 192, Quantity::Power))
                     .flatten(),
             }
         };
-        let measures_lanes = supports(160, 7);
+        let measures_lanes = self.supports(160, 7);
         Some(Module {
             form: name.to_owned(),
             vendor: self.text((MEMORY, 0, 129)),
             part: self.text((MEMORY, 0, 148)),
-            temperature: supports(159, 1)
+            temperature: self
+                .supports(159, 1)
                 .then(|| measure((MEMORY, 0, 14), 128, Quantity::Temperature))
                 .flatten(),
-            voltage: supports(159, 2)
+            voltage: self
+                .supports(159, 2)
                 .then(|| measure((MEMORY, 0, 16), 136, Quantity::Voltage))
                 .flatten(),
             lanes: if measures_lanes {

@@ -105,10 +105,7 @@ impl Node {
                 }
             }
         }
-        let name = member.map_or_else(
-            || counter.to_owned(),
-            |member| crate::netdev::name_of_member(counter, member),
-        );
+        let name = crate::netdev::name_in_history(counter, member);
         past.counters
             .rise_from(from, &name, value, self.time, least, window)
     }

@@ -21,7 +21,7 @@ pub(super) fn link_total(node: &Node, cable: &Cable<'_>, counter: &str) -> Optio
 /// How much such a counter rises per second.
 pub(super) fn per_second_of_link(node: &Node, cable: &Cable<'_>, counter: &str) -> Option<f64> {
     let total = link_total(node, cable, counter)?;
-    let member = cable.netdev.filter(|_| cable.is_member);
+    let member = cable.member();
     node.rise(&cable.port, member, counter, total, WINDOW).map(rate)
 }
 
@@ -39,7 +39,7 @@ pub(super) fn period(node: &Node, cable: &Cable<'_>, counter: &str, words: impl 
     let Some(total) = link_total(node, cable, counter) else {
         return String::new();
     };
-    let member = cable.netdev.filter(|_| cable.is_member);
+    let member = cable.member();
     let Some((all, seconds)) = node.rise(&cable.port, member, counter, total, WINDOW) else {
         return String::new();
     };
@@ -88,7 +88,7 @@ pub(super) struct Compared<'a> {
 type Key<'a> = (&'a str, u8, Option<&'a str>);
 
 fn key<'a>(cable: &Cable<'a>) -> Key<'a> {
-    let member = cable.netdev.filter(|_| cable.is_member);
+    let member = cable.member();
     (cable.port.hca.name.as_str(), cable.port.number, member)
 }
 

@@ -94,8 +94,11 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
         .collect();
     of_ipv6.retain(|kind| without_any.contains(kind));
     let functions = node.functions();
-    let starts_jobs = has_batch_system(node);
-    let of_gpus = ports_of_gpus(node);
+    let for_jobs = if has_batch_system(node) {
+        ports_of_gpus(node)
+    } else {
+        BTreeSet::new()
+    };
     let without = roce_ports(node).filter(|(port, _)| port.routable_gid().is_none());
     let found = without.filter_map(|(port, gids)| {
         let probe_failed = probe_found_no_gid(node, &port);
@@ -119,7 +122,7 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
         } else if equal_ports_have_one || probe_failed || share.is_some() || only_v1 {
             None
         } else if nowhere && !has_ipv6(gids) {
-            let is_for_jobs = starts_jobs && of_gpus.contains(&Subject::of_port(&port));
+            let is_for_jobs = for_jobs.contains(&Subject::of_port(&port));
             (!is_for_jobs).then_some(&NO_PORT_HAS_ONE)
         } else {
             Some(&ONLY_OTHERS_HAVE_ONE)

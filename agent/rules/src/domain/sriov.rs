@@ -252,9 +252,12 @@ const OF_ETHERNET: Remedy = Remedy {
     any: "Give the virtual function an administrative MAC address from the physical function, then bind its driver again, which makes the GUID of it.",
     host: "ip link set PF vf N mac MAC; echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/unbind; echo ADDRESS > \
         /sys/bus/pci/drivers/mlx5_core/bind",
-    openshift: "Set isRdma: true in the SriovNetworkNodePolicy: the operator then sets the address and binds the driver again.",
-    kubernetes: "Set isRdma: true in the SriovNetworkNodePolicy: the operator then sets the address and binds the driver again.",
+    openshift: BY_OPERATOR,
+    kubernetes: BY_OPERATOR,
 };
+
+/// The same where the SR-IOV operator sets the functions up.
+const BY_OPERATOR: &str = "Set isRdma: true in the SriovNetworkNodePolicy: the operator then sets the address and binds the driver again.";
 
 fn vf_guid_zero(node: &Node, _: &Expectations) -> Vec<Draft> {
     let zero = node

@@ -5,7 +5,7 @@ use rdma_health_node::{
     events::DeviceEvent,
     history::PortHistory,
     kmsg::EventKind,
-    netdev::{counters::FEC_UNCORRECTABLE, name_of_member},
+    netdev::{counters::FEC_UNCORRECTABLE, name_in_history},
     words::duration,
 };
 
@@ -401,7 +401,7 @@ fn rises_above(node: &Node, port: &Port<'_>, limit: &Limit) -> Vec<Rise> {
 fn rise_of_fec(node: &Node, cable: &Cable<'_>, limit: &Limit) -> Option<Rise> {
     let netdev = cable.netdev?;
     let value = link_total(node, cable, FEC_UNCORRECTABLE)?;
-    let member = cable.netdev.filter(|_| cable.is_member);
+    let member = cable.member();
     let words = rise_above(node, &cable.port, member, FEC_UNCORRECTABLE, value, limit)?;
     Some(Rise {
         counter: FEC_UNCORRECTABLE,
@@ -425,7 +425,7 @@ fn rise_above(
     let window = if unit == HOUR { HOUR + 300 } else { 900 };
     let (rise, seconds) = node.rise(port, member, name, value, (60, window))?;
     let counter = name;
-    let name = member.map_or_else(|| name.to_owned(), |member| name_of_member(name, member));
+    let name = name_in_history(name, member);
     let allowed = u64::from(limit).saturating_mul(seconds.max(unit)) / unit;
     let now = match lately(node, port, member, counter, value, seconds) {
         Some((0, lately)) => format!(", none in the last {}", duration(lately)),

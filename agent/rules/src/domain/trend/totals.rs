@@ -6,7 +6,7 @@ use rdma_health_node::{
     Cable, Node, Port,
     netdev::{
         counters::{FCS_ERRORS, FEC_UNCORRECTABLE, SYMBOL_ERRORS},
-        name_of_member,
+        name_in_history,
     },
     words::duration,
 };
@@ -164,8 +164,7 @@ fn lost_alone(node: &Node, port: &Port<'_>) -> Option<Draft> {
         for (name, least) in LOST.map(|name| (name, LEAST)).into_iter().chain(of_cable) {
             if let Some((value, file)) = total(node, &cable, name).filter(|(value, _)| *value >= least) {
                 of_signal |= OF_SIGNAL.contains(&name);
-                let member = cable.netdev.filter(|_| cable.is_member);
-                let shown = member.map_or_else(|| name.to_owned(), |member| name_of_member(name, member));
+                let shown = name_in_history(name, cable.member());
                 lost.push((format!("{shown} {value}"), file, value));
             }
         }
@@ -280,8 +279,7 @@ fn above_equals(node: &Node) -> BTreeMap<Subject, Draft> {
             let Some(most) = far_above(*value, others).filter(|_| *value >= least) else {
                 continue;
             };
-            let member = cable.netdev.filter(|_| cable.is_member);
-            let shown = member.map_or_else(|| name.to_owned(), |member| name_of_member(name, member));
+            let shown = name_in_history(name, cable.member());
             let is_of_cable = OF_CABLE.iter().any(|(of_cable, _)| *of_cable == name);
             let port = found.entry(Subject::of_port(&cable.port)).or_default();
             port.words
