@@ -445,7 +445,11 @@ fn a_helper_that_misbehaves_is_told_and_never_waited_for() {
             ),
             "second greeting",
         ),
-        ("exec sleep 60".to_owned(), "did not respond"),
+        ("exec sleep 60".to_owned(), "did not greet within"),
+        (
+            format!("{}; exec sleep 60", greeting(PROTOCOL_VERSION, FINGERPRINT)),
+            "did not respond",
+        ),
     ] {
         let (status, shown) = with_helper(&script);
         assert_eq!(status, Some(3), "{script}: {shown}");
