@@ -62,6 +62,8 @@ pub struct FleetNode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Agent {
     None,
+    /// A pod has the labels of an agent, but no port that serves.
+    WithoutPort(String),
     NotRunning(String),
     Running(AgentPod),
 }
@@ -87,6 +89,9 @@ impl FleetNode {
     pub fn pod(&self) -> Result<&AgentPod, String> {
         match &self.agent {
             Agent::None => Err("no agent runs on the node".into()),
+            Agent::WithoutPort(pod) => Err(format!(
+                "no agent runs on the node: the pod {pod} has its labels, but no port named metrics"
+            )),
             Agent::NotRunning(phase) => Err(format!("the agent's pod is {phase}")),
             Agent::Running(pod) => Ok(pod),
         }
@@ -348,8 +353,9 @@ async fn pods(
                     proxy: format!("/api/v1/namespaces/{namespace}/pods/{scheme}{name}:{port}/proxy"),
                 })
             }
-            // A pod of something else with the same label.
-            None => return,
+            // Probably a pod of something else with the same label: it replaces no agent.
+            None if found.contains_key(node) => return,
+            None => Agent::WithoutPort(shorten(&single_line(name), REASON)),
             Some(_) => Agent::NotRunning(shorten(&single_line(phase), REASON)),
         };
         if !matches!(found.get(node), Some(Agent::Running(_))) {

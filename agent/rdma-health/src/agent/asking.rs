@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rdma_health_helper::{Failure, Helper, Place, State};
 use tokio::sync::watch;
 
-use super::Agent;
+use super::{Agent, state::Late};
 use crate::helper::{ask_kubelet, ask_privileged};
 
 /// Asks the helper about all devices on request; requests that arrive meanwhile are merged into one.
@@ -30,6 +30,9 @@ pub(super) async fn keep_asking(agent: Arc<Agent>, helper: Helper, place: Place)
         }
         if let Some(devices) = devices.filter(|_| state.has_changed().is_ok_and(|changed| !changed)) {
             agent.state.verbs(devices);
+        }
+        if !agent.state.helper_failed() {
+            agent.state.has_come(Late::Helper);
         }
         if is_new {
             agent.read_again.notify_one();

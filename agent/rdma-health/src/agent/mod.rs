@@ -43,7 +43,7 @@ pub(crate) use metrics::catalogue;
 use pages::Pages;
 use reader::{Reader, Reading};
 pub(crate) use signals::Signals;
-use state::State;
+use state::{Late, State};
 
 /// Where the configuration comes from.
 #[derive(Debug)]
@@ -159,6 +159,9 @@ pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
         tokio::spawn(asking::watch_helper(Arc::clone(&agent), helper.state()));
         tokio::spawn(asking::keep_asking(Arc::clone(&agent), helper.clone(), place));
         tokio::spawn(prober::run(Arc::clone(&agent), helper.clone()));
+    } else {
+        agent.state.has_come(Late::Helper);
+        agent.state.has_come(Late::Probes);
     }
     tokio::spawn(schedule::keep_reading(
         Arc::clone(&agent),

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::{Agent, metrics::ProbeRun};
+use super::{Agent, metrics::ProbeRun, state::Late};
 use crate::helper::{probe_request, rate_of};
 
 /// A port that came up is given this long to settle (addresses, GIDs) before it is probed.
@@ -24,6 +24,8 @@ const AFTER_CHANGE: Duration = Duration::from_secs(1);
 struct ProbeSlot {
     due: Instant,
     gids: Vec<Gid>,
+    /// Whether it was probed, or could not be.
+    is_done: bool,
 }
 
 /// Runs as long as the agent does.
@@ -41,9 +43,13 @@ pub(super) async fn run(agent: Arc<Agent>, helper: Helper) {
         if settings.enabled {
             if let Some(view) = views.borrow_and_update().as_deref() {
                 schedule(&mut slots, view, &settings.devices);
+                if slots.values().all(|slot| slot.is_done) {
+                    agent.state.has_come(Late::Probes);
+                }
             }
         } else {
             slots.clear();
+            agent.state.has_come(Late::Probes);
         }
         let next = slots
             .iter()
@@ -69,6 +75,9 @@ pub(super) async fn run(agent: Arc<Agent>, helper: Helper) {
                         agent.metrics.probe_ran(ProbeRun::Helper);
                         warn!(device = key.device, port = key.port, %failure, "port not probed");
                     }
+                }
+                if let Some(slot) = slots.get_mut(&key) {
+                    slot.is_done = true;
                 }
             }
         }
@@ -110,6 +119,7 @@ fn schedule(slots: &mut BTreeMap<PortKey, ProbeSlot>, view: &View, patterns: &[S
                 ProbeSlot {
                     due: soon,
                     gids: gids.unwrap_or_default(),
+                    is_done: false,
                 },
             )),
             Some(slot) => {

@@ -27,8 +27,47 @@ use tracing::{info, warn};
 use super::reader::Reading;
 use crate::helper::{runtimes_fact, verbs_fact};
 
-/// How long after its start an agent may not have read and probed everything that it did before.
+/// How long after its start an agent at most waits for everything that the one before it read and probed.
 const SETTLING: Duration = Duration::from_secs(600);
+/// How many readings a new agent needs once everything else is there: what changes over time is judged from the second on.
+const READINGS: u8 = 2;
+
+/// What comes later than the first reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Late {
+    /// All answers of the helper.
+    Helper,
+    /// A probe of each active port.
+    Probes,
+}
+
+/// What a new agent has not got yet, and so does not know to be over.
+#[derive(Debug)]
+struct Awaited {
+    late: Vec<Late>,
+    readings: u8,
+    since: Instant,
+}
+
+impl Awaited {
+    fn from_now() -> Self {
+        Self {
+            late: vec![Late::Helper, Late::Probes],
+            readings: READINGS,
+            since: Instant::now(),
+        }
+    }
+
+    fn take_reading(&mut self) {
+        if self.late.is_empty() {
+            self.readings = self.readings.saturating_sub(1);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.readings == 0 || self.since.elapsed() >= SETTLING
+    }
+}
 
 /// What publishers show, and the parts it is made of.
 #[derive(Debug)]
@@ -47,9 +86,8 @@ struct Parts {
     expectations: Expectations,
     /// [`View::generation`] of the next view.
     generation: u64,
-    /// When the agent started.
-    started: Instant,
-    /// The problems that this agent has seen in the time of [`SETTLING`], or knows to be over, by key.
+    awaited: Awaited,
+    /// The problems that this agent has seen while something was awaited, or knows to be over, by key.
     seen: BTreeSet<String>,
     /// The problems that were recorded last, and whether the agent had settled.
     observed: Option<(BTreeSet<String>, bool)>,
@@ -64,7 +102,7 @@ impl State {
             history: Arc::new(history),
             expectations,
             generation: 0,
-            started: Instant::now(),
+            awaited: Awaited::from_now(),
             seen: BTreeSet::new(),
             observed: None,
         };
@@ -100,7 +138,8 @@ impl State {
 
     /// Takes a reading of the node, judges it, and remembers what it is like, for later ones to be compared with.
     pub(crate) fn remember(&self, reading: Reading) {
-        if let Some(view) = self.change(Some(reading), Judge::Anyway, |_| {}) {
+        let took = |parts: &mut Parts| parts.awaited.take_reading();
+        if let Some(view) = self.change(Some(reading), Judge::Anyway, took) {
             let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::make_mut(&mut parts.history).record(&view.node, now());
             parts.generation += 1;
@@ -122,6 +161,12 @@ impl State {
     pub(crate) fn helper_failed(&self) -> bool {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.verbs.unread().is_some()
+    }
+
+    /// Takes note that something which comes late has come, or never will.
+    pub(crate) fn has_come(&self, what: Late) {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.awaited.late.retain(|late| *late != what);
     }
 
     /// Takes the helper's answer about runtimes.
@@ -260,7 +305,7 @@ impl Parts {
 impl Parts {
     /// Remembers since when there have been which problems, and which came and went.
     fn note(&mut self, verdict: &Verdict, diagnosis: &Diagnosis, node: &Node) {
-        let is_settled = self.started.elapsed() >= SETTLING;
+        let is_settled = self.awaited.is_over();
         let findings = verdict.findings.iter().map(Finding::key);
         let keys: BTreeSet<String> = findings.chain(diagnosis.causes.iter().map(Cause::key)).collect();
         let current: Vec<_> = verdict.findings.iter().map(current).collect();
@@ -346,7 +391,7 @@ mod tests {
         Root,
         collector::{Collector, Refresh},
     };
-    use rdma_health_tests::tree::Tree;
+    use rdma_health_tests::tree::{Entry, Tree};
 
     use super::*;
 
@@ -399,6 +444,40 @@ mod tests {
         assert!(!found.contains(&"rate-low".to_owned()), "{found:?}");
         let last = events.iter().rfind(|event| event.contains("rate-low"));
         assert_eq!(last.unwrap(), "resolved rate-low mlx5_3:1", "{events:?}");
+    }
+
+    #[test]
+    fn what_needs_the_helper_or_probes_is_over_once_they_have_come() {
+        let without = node(|tree| {
+            let Some(Entry::File { content, .. }) = tree.get("proc/modules") else {
+                panic!("no modules");
+            };
+            let modules = String::from_utf8(content.clone()).unwrap();
+            let others = modules.lines().filter(|line| !line.starts_with("nvidia_peermem"));
+            tree.write("proc/modules", others.collect::<Vec<_>>().join("\n"))
+                .unwrap();
+        });
+        let first = State::new(Expectations::default(), History::default());
+        first.remember(reading_of(without));
+        let key = |state: &State| {
+            let history = state.history();
+            let mut open = history.changes.open.iter();
+            open.find(|open| open.rule == "peer-memory-missing")
+                .map(Open::key)
+        };
+        assert!(key(&first).is_some(), "{:?}", first.history().changes.open);
+        let second = State::new(Expectations::default(), History::clone(&first.history()));
+        let sound = || reading_of(node(|_| {}));
+        second.remember(sound());
+        second.has_come(Late::Probes);
+        second.remember(sound());
+        second.remember(sound());
+        assert!(key(&second).is_some(), "the helper may still find it");
+        second.has_come(Late::Helper);
+        second.remember(sound());
+        assert!(key(&second).is_some(), "some rules need two readings");
+        second.remember(sound());
+        assert_eq!(key(&second), None);
     }
 
     #[test]

@@ -88,6 +88,11 @@ struct ClusterArguments {
     /// How long one agent may take to answer [default: 5s; 15s for a snapshot, for which the agent reads the node]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     timeout: Option<Duration>,
+}
+
+/// How a command prints what it found.
+#[derive(Debug, Args)]
+struct FormatArguments {
     /// Format of the report
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Output,

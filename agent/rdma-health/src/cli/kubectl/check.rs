@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    ClusterArguments,
+    ClusterArguments, FormatArguments,
     answer::{MAX_REPORT, Problem, Since, Status, old, parse},
     ask_one,
 };
@@ -25,6 +25,8 @@ pub(super) struct Arguments {
     node: NodeName,
     #[command(flatten)]
     cluster: ClusterArguments,
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
 /// The part of the report that is printed as text.
@@ -69,7 +71,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         document.unknown_because = Some(why);
     }
     let mut out = crate::cli::output::stdout();
-    match arguments.cluster.output {
+    match arguments.format.output {
         Output::Text => text(&mut out, &arguments.node, &document)?,
         Output::Json => {
             // Parsed and written again, so that nothing but JSON reaches the terminal.

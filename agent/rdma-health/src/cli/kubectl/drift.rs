@@ -15,7 +15,7 @@ use rdma_health_report::table;
 use serde::Serialize;
 
 use super::{
-    ClusterArguments,
+    ClusterArguments, FormatArguments,
     answer::{InventoryAnswer, MAX_INVENTORY},
     pool, report_missing,
 };
@@ -39,6 +39,8 @@ pub(super) struct Arguments {
     pool_label: Option<String>,
     #[command(flatten)]
     cluster: ClusterArguments,
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
 /// One difference of one node.
@@ -98,7 +100,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let alone = alone(&pools, reference.is_some());
     let compared = answered - alone.len();
     let mut out = crate::cli::output::stdout();
-    match cluster.output {
+    match arguments.format.output {
         Output::Text => text(&mut out, &differences, compared, &alone)?,
         Output::Json => {
             let asked = fleet.nodes.len();

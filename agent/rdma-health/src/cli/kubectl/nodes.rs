@@ -9,7 +9,7 @@ use rdma_health_report::table;
 use serde::Serialize;
 
 use super::{
-    ClusterArguments,
+    ClusterArguments, FormatArguments,
     answer::{MAX_VERDICT, Problem, Since, Status, VerdictAnswer},
     pool, report_missing,
 };
@@ -31,6 +31,8 @@ pub(super) struct Arguments {
     all: bool,
     #[command(flatten)]
     cluster: ClusterArguments,
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
 /// One node, as the JSON has it.
@@ -91,7 +93,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         })
         .collect();
     let mut out = crate::cli::output::stdout();
-    match cluster.output {
+    match arguments.format.output {
         Output::Text => text(&mut out, &rows, arguments.all)?,
         Output::Json => {
             let answered = rows.iter().filter(|row| row.error.is_none()).count();

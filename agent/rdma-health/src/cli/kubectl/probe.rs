@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{
-    ClusterArguments,
+    ClusterArguments, FormatArguments,
     exec::{Ended, Pods},
 };
 use crate::cli::{Output, UNKNOWN, gather::progress, values};
@@ -55,6 +55,8 @@ pub(super) struct Arguments {
     kubectl: OsString,
     #[command(flatten)]
     cluster: ClusterArguments,
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
 /// The name of a device, with or without a port. It becomes an argument, so it must not look like a flag.
@@ -126,7 +128,7 @@ async fn measure(arguments: &Arguments, a: &AgentPod, b: &AgentPod) -> anyhow::R
     if let Some(duration) = &duration {
         words.extend(["--duration", duration]);
     }
-    if arguments.cluster.output == Output::Json {
+    if arguments.format.output == Output::Json {
         words.extend(["--output", "json"]);
     }
     words.extend(arguments.devices.iter().map(String::as_str));
@@ -145,7 +147,7 @@ async fn measure(arguments: &Arguments, a: &AgentPod, b: &AgentPod) -> anyhow::R
 /// Writes what the connecting node printed, which is not trusted.
 fn write(arguments: &Arguments, ended: &Ended) -> anyhow::Result<()> {
     let mut out = crate::cli::output::stdout();
-    match arguments.cluster.output {
+    match arguments.format.output {
         Output::Text => {
             for line in ended.output.lines() {
                 writeln!(out, "{}", printable(line))?;

@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "NODE")]
     node: NodeName,
     /// File to write; - is standard output [default: NODE.tar.zst]
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Overwrite the file if it exists
     #[arg(long)]
