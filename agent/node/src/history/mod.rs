@@ -25,6 +25,7 @@ use crate::{devlink::Reporter, infiniband::Hca, iommu::DomainType};
 pub use changes::Changes;
 pub use clock::{Clock, Step};
 pub use links::SeenLink;
+pub use record::LOST_PACKETS;
 pub use logged::Logged;
 pub use series::{Sample, Series};
 pub use since::{Missing, Observed, Since, problem_key};
