@@ -110,7 +110,7 @@ impl History {
                     .uptime
                     .known()
                     .is_some_and(|uptime| *uptime < BOOT_GRACE);
-                past.see_links(node, port, now);
+                past.see_links(node, port, booting, now);
                 let is_compared = !hca.is_virtual() && !hca.is_software();
                 let counters = watched(port, is_compared)
                     .chain(node.recorded_counters(port))

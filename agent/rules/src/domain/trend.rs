@@ -17,12 +17,15 @@ use crate::{
 
 mod congestion;
 mod damaged;
+mod members;
 mod packets;
 mod totals;
 
 const HOUR: u64 = 3600;
 /// Loading drivers and setting addresses takes a link down a few times.
 const BOOT_DOWNS: u64 = 3;
+/// How often maintenance takes a link down, for each day and at most.
+const MAINTENANCE: (u64, u64) = (3, 30);
 
 /// `port-flapping`.
 pub static PORT_FLAPPING: Rule = Rule {
@@ -43,7 +46,7 @@ pub static PORT_FLAPPING: Rule = Rule {
         Virtual functions and their representors go down whenever a pod ends and are not judged. Without earlier \
         readings, a port is judged by the kernel log, which many drivers write when the link of an Ethernet port changes, and by its counter \
         since the boot (carrier_down_count of the network device, link_downed of the port): within 12 hours of the boot if it went down more often than a \
-        boot explains. link_downed counts since the adapter was reset, which may be before the boot, so it counts only if it is more than twice the \
+        boot explains. The members of a bond, whose port stays ACTIVE while one of them has a link, are judged likewise. link_downed counts since the adapter was reset, which may be before the boot, so it counts only if it is more than twice the \
         median of the equal ports. Later, the counter does not say when, and is information only.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
     judge: port_flapping,
@@ -95,7 +98,9 @@ fn port_flapping(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         }
         Some(finding)
     });
-    found.collect()
+    let mut findings: Vec<_> = found.collect();
+    findings.extend(members::flapping(node, limit));
+    findings
 }
 
 /// How often a port went down, in words, if that is reported.
@@ -180,8 +185,6 @@ fn unlike_equals(node: &Node, port: &Port<'_>) -> Option<(u64, u64)> {
 /// The same for a node that runs for longer, if the port went down more often than the limit on average, without the times of
 /// booting and maintenance. Virtual functions go down with each pod.
 fn long_since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> {
-    /// For each day, and at most.
-    const MAINTENANCE: (u64, u64) = (3, 30);
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime >= 12 * HOUR)?;
     let downs = downs_of(port)?;
     let maintenance = (uptime.div_ceil(24 * HOUR) * MAINTENANCE.0).min(MAINTENANCE.1);

@@ -35,7 +35,11 @@ pub(super) fn rises(node: &Node) -> Vec<(Port<'_>, Rise)> {
     let all: Vec<Risen<'_>> = node
         .ports()
         .filter(is_judged)
-        .flat_map(|port| LOST_PACKETS.into_iter().filter_map(move |name| risen(node, port, name)))
+        .flat_map(|port| {
+            LOST_PACKETS
+                .into_iter()
+                .filter_map(move |name| risen(node, port, name))
+        })
         .collect();
     let high = |risen: &&Risen<'_>| risen.rise >= LEAST;
     // Most nodes have none, and finding the equal ports is costly.
