@@ -139,7 +139,7 @@ fn a_port_that_went_down_often_since_a_boot_long_ago_is_information() {
 fn the_counter_of_the_adapter_is_judged_without_earlier_readings() {
     let after = |fixture: &str, name: &str, counts: [u64; 4], hours: u64| {
         let mut node = node(fixture, |_| {});
-        for (at, downs) in counts.into_iter().enumerate() {
+        for (at, downs) in counts.into_iter().cycle().take(8).enumerate() {
             let device = format!("mlx5_{at}");
             if node.hcas().any(|hca| hca.name == device) {
                 with_port(&mut node, &device, |port| count(port, "link_downed", downs));

@@ -82,7 +82,7 @@ fn risen<'a>(node: &'a Node, port: Port<'a>, name: &'static str) -> Option<Risen
 fn rise(risen: &Risen<'_>, usual: Option<f64>) -> Rise {
     let equals = match usual {
         Some(usual) => format!("median of equal ports {usual:.1} per second"),
-        None => "no equal ports to compare with".to_owned(),
+        None => "too few equal ports to compare with".to_owned(),
     };
     Rise {
         counter: risen.counter,
