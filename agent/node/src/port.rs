@@ -55,7 +55,7 @@ pub(crate) enum Board<'a> {
 }
 
 /// The name that the driver gives the board of a device: `board_id`, otherwise `hca_type`. That of ionic is the description of the device, and
-/// `rdma-ndd` sets it to the name of the host and of the device, which is no board.
+/// `rdma-ndd` sets it to the name of the host and of the device, which is not a board.
 fn named_board(hca: &Hca) -> Option<&str> {
     let hca_type = || {
         let name = hca.hca_type.known()?;

@@ -213,7 +213,7 @@ fn downs_of(port: &Port<'_>) -> Option<u64> {
 const TIMES: u64 = 100;
 const FEWEST: usize = 3;
 
-/// The median of the equal ones, the higher of two: so it is that of a good one as long as no more than half of all are bad.
+/// The median of the equal ones, the higher of two: so it is that of a good one as long as at most half of all are bad.
 fn median<T: Copy + PartialOrd>(equals: impl Iterator<Item = T>) -> Option<T> {
     let mut equals: Vec<T> = equals.collect();
     equals.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
@@ -319,7 +319,7 @@ pub static COUNTER_ERRORS: Rule = Rule {
         while its link goes down or comes up is not an error of the running link: errors of the signal, discards, slow restarts and timeouts are compared only \
         with readings since the link came up, and port-flapping reports a link that goes down again and again. Without an earlier reading, \
         a counter of lost packets is reported if it is at least 100000 and 100 times the median of the equal ports of the node, of which there must \
-        be three, so several bad ports are found as long as they are no more than half; symbol_error from 10000, port_rcv_errors from 65535 (their 16 bits stop there), link_error_recovery from 50. fec_uncorrectable, fcs_errors and physical_symbol_errors are then a warning only if they are more than IEEE 802.3 allows since \
+        be three, so several bad ports are found if at most half of them are bad; symbol_error from 10000, port_rcv_errors from 65535 (their 16 bits stop there), link_error_recovery from 50. fec_uncorrectable, fcs_errors and physical_symbol_errors are then a warning only if they are more than IEEE 802.3 allows since \
         boot and, for each time that the link went down and once for the boot, all blocks of a tenth of a second. An InfiniBand port is also reported \
         without equals if it counted 10000 in symbol_error, or 65535, and more on average since boot than the limit for an hour. A sender tries again at most 7 times (InfiniBand Architecture Specification, 9.7.5), so one failed job with thousands of \
         queue pairs counts less. A switch that forwards a frame before it has received all of it passes a wrong checksum on: with fcs_errors and without \
