@@ -2,7 +2,7 @@
 //!
 //! Source: `ETHTOOL_GSTATS` (`include/uapi/linux/ethtool.h`; the program `ethtool -S`). The values come only by an ioctl, which the
 //! verbs helper makes: this crate has no unsafe code. Meaning of the names:
-//! `Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst`.
+//! `Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst`, and the sources of the other drivers.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::{
 /// What network drivers count.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drivers {
-    /// By network device: the statistics of [`NAMES`] and [`OF_PRIORITIES`] that its driver has. Absent in a tree of files, and
+    /// By network device: the statistics that its driver has and that are used ([`is_used`]). Absent in a tree of files, and
     /// without a helper that reads for this process.
     pub netdevs: Fact<BTreeMap<String, BTreeMap<String, u64>>>,
 }
@@ -50,28 +50,69 @@ pub const NAMES: [&str; 11] = [
     "tx_pci_signal_integrity",
 ];
 
-/// The statistics of a priority that are used: what stands before and after its number. A duration is in microseconds.
-pub const OF_PRIORITIES: [(&str, &str); 4] = [
-    ("rx_prio", "_pause"),
-    ("rx_prio", "_pause_duration"),
-    ("tx_prio", "_pause"),
-    ("tx_prio", "_pause_duration"),
+/// A count of pause frames, or of how long they stopped traffic, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// Whether the port received the frames, and did not send them.
+    pub is_received: bool,
+    /// The priority that they stop; `None` if they stop all traffic (IEEE 802.3x).
+    pub priority: Option<u8>,
+    /// Whether it is the duration.
+    pub is_duration: bool,
+}
+
+/// The names of such counts that stop all traffic: direction, and whether it is the duration (mlx5; it has them while no priority has flow control).
+const OF_ALL: [(&str, bool, bool); 4] = [
+    ("rx_global_pause", true, false),
+    ("tx_global_pause", false, false),
+    ("rx_global_pause_duration", true, true),
+    ("tx_global_pause_duration", false, true),
+];
+
+/// The same of a priority: what stands before and after its number. Of mlx5, `bnxt_en` (`bnxt_ethtool.c`) and ionic (the firmware of AMD's Pollara).
+const OF_PRIORITIES: [(&str, &str, bool, bool); 10] = [
+    ("rx_prio", "_pause", true, false),
+    ("rx_prio", "_pause_duration", true, true),
+    ("tx_prio", "_pause", false, false),
+    ("tx_prio", "_pause_duration", false, true),
+    ("rx_pfc_ena_frames_pri", "", true, false),
+    ("pfc_pri", "_rx_duration_us", true, true),
+    ("tx_pfc_ena_frames_pri", "", false, false),
+    ("pfc_pri", "_tx_duration_us", false, true),
+    ("rx_pripause_", "_1us_count", true, true),
+    ("tx_pripause_", "_1us_count", false, true),
 ];
 
 /// Whether a statistic is used.
 pub fn is_used(name: &str) -> bool {
-    NAMES.contains(&name) || of_priority(name).is_some()
+    NAMES.contains(&name) || pause(name).is_some()
 }
 
-/// The priority in a name of [`OF_PRIORITIES`], and what stands before and after it.
-pub fn of_priority(name: &str) -> Option<(&'static str, u8, &'static str)> {
-    OF_PRIORITIES.iter().find_map(|&(before, after)| {
-        let priority = name.strip_prefix(before)?.strip_suffix(after)?;
-        match priority.as_bytes() {
-            [digit @ b'0'..=b'7'] => Some((before, digit - b'0', after)),
-            _ => None,
-        }
-    })
+/// What a statistic counts of pause frames, if it does.
+pub fn pause(name: &str) -> Option<Pause> {
+    let of_all = OF_ALL.iter().find(|(known, ..)| *known == name);
+    let of_priority = || {
+        OF_PRIORITIES
+            .iter()
+            .find_map(|&(before, after, is_received, is_duration)| {
+                let priority = name.strip_prefix(before)?.strip_suffix(after)?;
+                match priority.as_bytes() {
+                    [digit @ b'0'..=b'7'] => Some(Pause {
+                        is_received,
+                        priority: Some(digit - b'0'),
+                        is_duration,
+                    }),
+                    _ => None,
+                }
+            })
+    };
+    of_all
+        .map(|&(_, is_received, is_duration)| Pause {
+            is_received,
+            priority: None,
+            is_duration,
+        })
+        .or_else(of_priority)
 }
 
 /// The network devices of RDMA devices, with the other members of their bonds, and without those of virtual functions whose physical
@@ -188,6 +229,11 @@ mod tests {
             ("rx_discards_phy", true),
             ("rx_prio7_pause", true),
             ("tx_prio0_pause_duration", true),
+            ("tx_global_pause_duration", true),
+            ("pfc_pri3_tx_duration_us", true),
+            ("rx_pfc_ena_frames_pri3", true),
+            ("tx_pripause_3_1us_count", true),
+            ("pfc_pri8_tx_duration_us", false),
             ("rx_prio8_pause", false),
             ("rx_prio10_pause", false),
             ("rx_prio3_bytes", false),

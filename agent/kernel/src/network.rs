@@ -89,13 +89,35 @@ pub struct BondMember {
     /// Whether it carries traffic of the bond (`bonding_slave/state` is `active`, and not `backup`).
     #[serde(default)]
     pub is_active: Fact<bool>,
+    /// Whether it has a carrier (`carrier`), which a bond that does not monitor its links does not notice.
+    #[serde(default)]
+    pub has_carrier: Fact<bool>,
+    /// Number of carrier losses since it was created (`carrier_down_count`).
+    #[serde(default)]
+    pub carrier_downs: Fact<u64>,
+    /// How often the bond saw its link fail (`bonding_slave/link_failure_count`).
+    #[serde(default)]
+    pub link_failures: Fact<u64>,
 }
 
 impl BondMember {
+    /// Whether it has a link: not without a carrier, whatever the bond counts it as; `None` if it is not known.
+    pub fn is_up(&self) -> Option<bool> {
+        let carrier = self.has_carrier.known().copied();
+        carrier
+            .filter(|carrier| !carrier)
+            .or(self.link_up.known().copied())
+    }
+
+    /// Whether the bond counts it as up although it has no carrier.
+    pub fn is_unnoticed(&self) -> bool {
+        self.link_up.known() == Some(&true) && self.has_carrier.known() == Some(&false)
+    }
+
     /// What LACP says of it.
     pub fn lacp(&self) -> Lacp {
         Lacp {
-            link_up: self.link_up.known().copied(),
+            link_up: self.is_up(),
             aggregator: self.aggregator.known().copied(),
             is_active: self.is_active.known().copied(),
             actor: self.actor_state.known().copied(),
@@ -203,7 +225,7 @@ impl Settings {
     }
 }
 
-/// A number of LACP; in other modes, the file is empty or says that there is none.
+/// A number that only makes other facts more precise. That of LACP is empty in other modes, or says that there is none.
 fn of_lacp<T: std::str::FromStr>(scope: &Scope<'_>, path: &str) -> Fact<T> {
     scope
         .collected(path)
@@ -247,6 +269,21 @@ impl BondMember {
                         "backup" => Fact::Known(false),
                         _ => Fact::Absent,
                     }),
+                // A device that is not enabled refuses to read it, which is not a failure of the node.
+                has_carrier: Scope::new(scope.root())
+                    .collected(&format!("/sys/class/net/{name}/carrier"))
+                    .known()
+                    .and_then(|carrier| match carrier.trim() {
+                        "1" => Some(true),
+                        "0" => Some(false),
+                        _ => None,
+                    })
+                    .into(),
+                carrier_downs: of_lacp(scope, &format!("/sys/class/net/{name}/carrier_down_count")),
+                link_failures: of_lacp(
+                    scope,
+                    &format!("/sys/class/net/{name}/bonding_slave/link_failure_count"),
+                ),
             };
             // A name is one component of a path.
             let is_name = |name: &&str| !name.contains('/') && *name != "..";

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use rdma_health_kernel::{drivers, infiniband, netlink::ethtool::Link, netlink::transceiver::Module};
+use rdma_health_kernel::{
+    drivers, infiniband,
+    netlink::{ethtool::Link, transceiver::Module},
+    network::BondMember,
+};
 
 use crate::{Node, Port};
 
@@ -144,13 +148,16 @@ impl Node {
             .collect()
     }
 
-    /// Whether a member of a bond has a link, as the bond sees it; `None` if it is not known.
+    /// What sysfs has of a member of the bond that is the network device of a port.
+    pub fn bond_member(&self, port: &infiniband::Port, member: &str) -> Option<&BondMember> {
+        let bond = &port.netdev.known()?.name;
+        let mut members = self.network.netdevs.get(bond)?.bond.known()?.iter();
+        members.find(|one| one.name == member)
+    }
+
+    /// Whether a member of a bond has a link, as its carrier and the bond show it; `None` if it is not known.
     pub fn member_is_up(&self, port: &infiniband::Port, member: &str) -> Option<bool> {
-        let name = &port.netdev.known()?.name;
-        let of_sysfs = || {
-            let mut members = self.network.netdevs.get(name)?.bond.known()?.iter();
-            members.find(|one| one.name == member)?.link_up.known().copied()
-        };
+        let of_sysfs = || self.bond_member(port, member)?.is_up();
         let of_netlink = || {
             let mut members = self.interface(port)?.bond.known()?.members.iter();
             Some(members.find(|one| one.name == member)?.link_up)

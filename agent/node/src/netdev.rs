@@ -1,6 +1,6 @@
 //! What netlink and the driver report of the network device of a port.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_kernel::{
     drivers::{self, STALLED_READ_SECONDS, STALLED_WRITE_SECONDS},
@@ -46,8 +46,9 @@ pub mod counters {
         "pause_received_6",
         "pause_received_7",
     ];
-    /// How long the pauses of each priority lasted that the port sent, in microseconds.
-    pub const PAUSE_SENT_TIME: [&str; 8] = [
+    /// How long those lasted that the port sent, in microseconds, likewise.
+    pub const PAUSE_SENT_TIME: [&str; 9] = [
+        "pause_sent_microseconds",
         "pause_sent_0_microseconds",
         "pause_sent_1_microseconds",
         "pause_sent_2_microseconds",
@@ -58,7 +59,8 @@ pub mod counters {
         "pause_sent_7_microseconds",
     ];
     /// How long those lasted that it received.
-    pub const PAUSE_RECEIVED_TIME: [&str; 8] = [
+    pub const PAUSE_RECEIVED_TIME: [&str; 9] = [
+        "pause_received_microseconds",
         "pause_received_0_microseconds",
         "pause_received_1_microseconds",
         "pause_received_2_microseconds",
@@ -137,26 +139,22 @@ impl Node {
         };
         // Which priorities have flow control is not always known. One that is never stopped has a duration of 0, and so has each of a driver
         // that does not count it.
-        let of_netdev = self.drivers.netdevs.known().and_then(|all| all.get(netdev));
-        let paused = || {
-            let durations = of_netdev.into_iter().flatten().filter(|(_, time)| **time > 0);
-            let mut paused: Vec<u8> = durations
-                .filter_map(|(name, _)| match drivers::of_priority(name)? {
-                    (_, priority, "_pause_duration") => Some(priority),
-                    _ => None,
-                })
-                .collect();
-            paused.sort_unstable();
-            paused.dedup();
-            paused
-        };
-        let stopped = pfc.map_or_else(paused, |pfc| pfc.on.clone());
-        let times = |names: &[&'static str; 8], direction: &str| {
-            let counted = stopped.iter().filter_map(|priority| {
-                let name = names.get(usize::from(*priority))?;
-                let time = format!("{direction}_prio{priority}_pause_duration");
-                let time = self.statistic_of_netdev(netdev, &time)?;
-                Some((*name, Some(time)))
+        let both = [false, true].into_iter();
+        let paused: BTreeSet<usize> = both
+            .flat_map(|is_received| self.pause_durations(netdev, is_received))
+            .filter(|(_, _, time)| *time > 0)
+            .map(|(place, ..)| place)
+            .collect();
+        let times = |names: &[&'static str; 9], is_received: bool| {
+            let durations = self.pause_durations(netdev, is_received);
+            let counted = durations.filter_map(|(place, _, time)| {
+                let is_stopped = match (place.checked_sub(1), pfc) {
+                    // A driver has it only while it counts it.
+                    (None, _) => true,
+                    (Some(_), None) => paused.contains(&place),
+                    (Some(priority), Some(pfc)) => pfc.on.iter().any(|on| usize::from(*on) == priority),
+                };
+                is_stopped.then_some((*names.get(place)?, Some(time)))
             });
             counted.collect::<Vec<_>>()
         };
@@ -186,10 +184,26 @@ impl Node {
             &counters::PAUSE_RECEIVED,
             pfc.map(|pfc| &pfc.received),
         ))
-        .chain(times(&counters::PAUSE_SENT_TIME, "tx"))
-        .chain(times(&counters::PAUSE_RECEIVED_TIME, "rx"))
+        .chain(times(&counters::PAUSE_SENT_TIME, false))
+        .chain(times(&counters::PAUSE_RECEIVED_TIME, true))
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
+    }
+
+    /// How long pause frames stopped traffic, as the driver counts it: the place among [`counters::PAUSE_SENT_TIME`], the driver's name of the statistic, and
+    /// its value in microseconds.
+    pub fn pause_durations(
+        &self,
+        netdev: &str,
+        is_received: bool,
+    ) -> impl Iterator<Item = (usize, &str, u64)> {
+        let of_netdev = self.drivers.netdevs.known().and_then(|all| all.get(netdev));
+        of_netdev.into_iter().flatten().filter_map(move |(name, time)| {
+            let pause =
+                drivers::pause(name).filter(|pause| pause.is_duration && pause.is_received == is_received)?;
+            let place = pause.priority.map_or(0, |priority| usize::from(priority) + 1);
+            Some((place, name.as_str(), *time))
+        })
     }
 
     /// The counters of a port that no file holds as the history records them: those of its network device by their names, those of

@@ -1,6 +1,6 @@
 //! Equal ports and adapters: those that are built and attached alike, so that one of them is expected to do what the others do.
 //!
-//! Ports are peers if driver, board, port number and PCI function number are equal, and either all or none of them share a PCIe
+//! Ports are peers if driver, board (as the driver names it, otherwise by its PCI ids), port number and PCI function number are equal, and either all or none of them share a PCIe
 //! switch with a GPU. So the second port of every card, other boards, and adapters for storage are not compared with the rails
 //! of the GPUs. The link layer is not part of it, because it is compared itself.
 
@@ -110,9 +110,7 @@ impl Node {
         let mut groups: BTreeMap<_, Vec<Port<'_>>> = BTreeMap::new();
         for port in self.ports() {
             let hca = port.hca;
-            let (Some(driver), Some(board)) =
-                (hca.driver.known(), hca.board_id.known().or(hca.hca_type.known()))
-            else {
+            let (Some(driver), Some(board)) = (hca.driver.known(), port.board()) else {
                 continue;
             };
             if port.is_lent() || hca.is_software() {

@@ -6,6 +6,7 @@ use rdma_health_kernel::{
     fact::Unread,
     infiniband::{self, CLASS, Hca},
     netlink::ethtool::Link,
+    pci,
 };
 use rdma_health_protocol::{Device, Gid, LinkLayer, Port as VerbsPort, best_gid};
 
@@ -25,6 +26,8 @@ pub struct Port<'a> {
     pub kernel: &'a infiniband::Port,
     /// The facts of libibverbs, if they are known.
     pub verbs: Option<&'a VerbsPort>,
+    /// The PCI function of a device whose driver does not name its board.
+    unnamed: Option<&'a pci::Function>,
 }
 
 impl Deref for Port<'_> {
@@ -42,12 +45,30 @@ impl fmt::Display for Port<'_> {
     }
 }
 
+/// What equal boards have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Board<'a> {
+    /// The name that the driver gives it; empty for software devices, for which the driver is enough.
+    Named(&'a str),
+    /// The ids of its PCI function, and of its board if they are known.
+    Ids((u16, u16), Option<(u16, u16)>),
+}
+
+/// The name that the driver gives the board of a device: `board_id`, otherwise `hca_type`. That of ionic is the description of the device, and
+/// `rdma-ndd` sets it to the name of the host and of the device, which is not a board.
+fn named_board(hca: &Hca) -> Option<&str> {
+    let hca_type = || {
+        let name = hca.hca_type.known()?;
+        (!name.contains(&hca.name)).then_some(name)
+    };
+    hca.board_id.known().or_else(hca_type).map(String::as_str)
+}
+
 /// The properties that comparable ports share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind<'a> {
     driver: &'a str,
-    /// Empty for software devices, for which the driver is enough.
-    board: &'a str,
+    board: Board<'a>,
     link_layer: &'a LinkLayer,
     is_virtual: bool,
 }
@@ -114,13 +135,23 @@ impl<'a> Port<'a> {
     /// `None` for a device that does not report its kind.
     pub fn kind(&self) -> Option<Kind<'a>> {
         let hca = self.hca;
-        let board = hca.board_id.known().or(hca.hca_type.known()).map(String::as_str);
+        let of_software = || hca.is_software().then_some(Board::Named(""));
         Some(Kind {
             driver: hca.driver.known()?,
-            board: board.or_else(|| hca.is_software().then_some(""))?,
+            board: self.board().or_else(of_software)?,
             link_layer: self.kernel.link_layer.known()?,
             is_virtual: hca.is_virtual(),
         })
+    }
+
+    /// Its board, by which equal ports are found: as its driver names it, otherwise by the ids of its PCI function.
+    pub(crate) fn board(&self) -> Option<Board<'a>> {
+        let ids = || {
+            let function = self.unnamed?;
+            let ids = (*function.vendor.known()?, *function.device.known()?);
+            Some(Board::Ids(ids, function.subsystem.known().copied()))
+        };
+        named_board(self.hca).map(Board::Named).or_else(ids)
     }
 
     /// The GID table entries in use, in order of index: from libibverbs, otherwise from sysfs. `None` if neither could be
@@ -175,7 +206,17 @@ impl Node {
     /// The ports of one device, in order of number.
     pub fn ports_of<'a>(&'a self, hca: &'a Hca) -> impl Iterator<Item = Port<'a>> {
         let verbs = self.verbs_device(&hca.name);
+        let function = || {
+            let functions = self.pci.functions.known()?;
+            functions.get(hca.pci_address.known()?)
+        };
+        let unnamed = if named_board(hca).is_none() {
+            function()
+        } else {
+            None
+        };
         hca.ports.iter().map(move |(number, kernel)| Port {
+            unnamed,
             hca,
             number: *number,
             kernel,

@@ -87,8 +87,11 @@ fn value(scope: &Scope<'_>, attribute: &mut Attribute, buffer: &mut Vec<u8>) -> 
             return scope.fail(unread);
         }
     };
-    if let Some(value) = number(bytes) {
-        return Fact::Known(value);
+    match number(bytes) {
+        // What a driver shows instead of a count that it cannot decode (ionic), and a device that no longer answers reads as.
+        Some(u64::MAX) => return scope.malformed(attribute.path(), &u64::MAX.to_string(), "a count"),
+        Some(value) => return Fact::Known(value),
+        None => {}
     }
     let text = String::from_utf8_lossy(bytes).into_owned();
     if text.starts_with("N/A") {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rdma_health_node::{
     Node,
-    drivers::{STALLED_READ, STALLED_WRITE, of_priority},
+    drivers::{Pause, STALLED_READ, STALLED_WRITE, pause},
 };
 
 use crate::table::{Labelled, table};
@@ -16,11 +16,11 @@ table! {
     DRIVERS {"device", "port"}: &Statistics;
 
     Counter "rdma_port_driver_statistic_total" [""] {"statistic"}
-        "A statistic of the network driver of a port by its name in ethtool -S: waits for PCIe, drops, and pause frames of priorities that have any. The list is fixed; most drivers have only some of them."
+        "A statistic of the network driver of a port by its name in ethtool -S: waits for PCIe, drops, and pause frames, if there were any. The list is fixed; most drivers have only some of them."
         => samples(|statistics, samples| {
             for (name, value) in *statistics {
-                let is_shown = match of_priority(name) {
-                    Some((_, _, after)) => after == PAUSE && *value > 0,
+                let is_shown = match pause(name) {
+                    Some(pause) => *value > 0 && (pause.priority.is_none() || !pause.is_duration),
                     None => ![STALLED_READ, STALLED_WRITE].contains(&name.as_str()),
                 };
                 if is_shown {
@@ -32,10 +32,10 @@ table! {
         "Time for which pause frames of a priority stopped traffic, by direction of the frames (rx or tx), for priorities that were ever stopped."
         => samples(|statistics, samples| {
             for (name, value) in *statistics {
-                if let Some((before, priority, PAUSE_DURATION)) = of_priority(name)
+                if let Some(Pause { is_received, priority: Some(priority), is_duration: true }) = pause(name)
                     && *value > 0
                 {
-                    let direction = if before.starts_with("rx") { "rx" } else { "tx" };
+                    let direction = if is_received { "rx" } else { "tx" };
                     samples.add([itoa::Buffer::new().format(priority), direction], scaled(*value, 1e6));
                 }
             }
@@ -50,9 +50,6 @@ table! {
             }
         });
 }
-
-const PAUSE: &str = "_pause";
-const PAUSE_DURATION: &str = "_pause_duration";
 
 #[expect(
     clippy::cast_precision_loss,

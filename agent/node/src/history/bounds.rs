@@ -76,7 +76,12 @@ fn port(port: &PortHistory) -> Result<(), String> {
     most("times that a port went down", port.downs.len(), MAX_DOWNS)?;
     most("measurements of a port", port.measured.len(), MAX_MEASURED_IN_ALL)?;
     most("links of a port", port.links.len(), MAX_LINKS)?;
-    port.links.keys().map(String::as_str).try_for_each(text)?;
+    most("members of a bond", port.member_downs.len(), MAX_LINKS)?;
+    port.member_downs
+        .values()
+        .try_for_each(|downs| most("times that a member went down", downs.len(), MAX_DOWNS))?;
+    let names = port.links.keys().chain(port.member_downs.keys());
+    names.map(String::as_str).try_for_each(text)?;
     if !port.trend.is_within_limits() {
         return Err(format!(
             "the trend of a port has more than {MAX_POINTS} points, or a value that is not a number"

@@ -122,6 +122,9 @@ impl History {
         let latest = now.saturating_add(TOLERANCE);
         for port in self.ports.values_mut() {
             port.downs.retain(|time| *time <= latest);
+            for downs in port.member_downs.values_mut() {
+                downs.retain(|time| *time <= latest);
+            }
             port.measured.retain(|measured| measured.time <= latest);
             port.counters.samples.retain(|sample| sample.time <= latest);
             port.trend.points.retain(|point| point.time <= latest);
@@ -148,6 +151,7 @@ impl History {
         for port in self.ports.values_mut() {
             change(&mut port.last);
             port.downs.iter_mut().for_each(&mut change);
+            port.member_downs.values_mut().flatten().for_each(&mut change);
             port.trend.times(&mut change);
             port.links.values_mut().for_each(|link| change(&mut link.broken));
             port.measured

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rdma_health_kernel::infiniband;
 use serde::{Deserialize, Serialize};
 
-use super::PortHistory;
+use super::{LOST_PACKETS, MAX_DOWNS, PortHistory};
 use crate::{
     Node, Port,
     netdev::counters::{FCS_ERRORS, FEC_CORRECTED_BITS, FEC_UNCORRECTABLE, SYMBOL_ERRORS},
@@ -17,7 +17,7 @@ pub(super) const MAX_LINKS: usize = 1 + crate::cable::MAX_MEMBERS;
 /// Counters of one moment are read within this time, in seconds: those of netlink once a minute, others more often.
 const SETTLES: u64 = 90;
 
-/// Counters that also rise because a link goes down or comes up: errors of the signal, and packets that are lost meanwhile.
+/// Counters that also rise because a link goes down or comes up: errors of the signal, and packets that are lost meanwhile, as [`LOST_PACKETS`] are.
 const OF_THE_LINK: [&str; 11] = [
     FCS_ERRORS,
     FEC_CORRECTED_BITS,
@@ -38,9 +38,18 @@ pub struct SeenLink {
     /// When it was last seen down, or seen to have been down since the reading before, in seconds since 1970; 0 if never.
     #[serde(default)]
     pub(super) broken: u64,
-    /// How often it went down, as the network device, the RDMA device and the driver count it.
+    /// How often it went down, as the network device, the RDMA device (of a member: the bond) and the driver count it.
     #[serde(default)]
     downs: [Option<u64>; 3],
+}
+
+impl SeenLink {
+    /// How often a link went down since it was last seen, by the counter that rose most.
+    fn fell(&self, link: &LinkNow) -> u64 {
+        let both = self.downs.iter().zip(&link.downs);
+        let times = both.filter_map(|(before, now)| Some((*now)?.saturating_sub((*before)?)));
+        times.max().unwrap_or(0)
+    }
 }
 
 /// A link as it is now.
@@ -59,8 +68,23 @@ impl SeenLink {
 }
 
 impl PortHistory {
+    /// Records that the link of a member of the bond went down so often since the last reading.
+    fn member_went_down(&mut self, name: &str, times: u64, now: u64) {
+        if times == 0 {
+            return;
+        }
+        let downs = self
+            .member_downs
+            .entry(super::short(name).to_owned())
+            .or_default();
+        let times = usize::try_from(times).map_or(MAX_DOWNS, |times| times.min(MAX_DOWNS));
+        downs.extend(std::iter::repeat_n(now, times));
+        let surplus = downs.len().saturating_sub(MAX_DOWNS);
+        downs.drain(..surplus);
+    }
+
     /// Records the links of a port. Call it before the time of the last reading is set.
-    pub(super) fn see_links(&mut self, node: &Node, port: &infiniband::Port, now: u64) {
+    pub(super) fn see_links(&mut self, node: &Node, port: &infiniband::Port, booting: bool, now: u64) {
         let is_new = self.last == 0;
         let mut seen = std::mem::take(&mut self.links);
         for (name, link) in links(node, port) {
@@ -71,12 +95,18 @@ impl PortHistory {
                 None => is_new && link.is_up,
             };
             let before = before.unwrap_or_default();
+            if !name.is_empty() && !booting {
+                self.member_went_down(name, before.fell(&link), now);
+            }
             let link = SeenLink {
                 broken: if is_unbroken { before.broken } else { now },
                 downs: std::array::from_fn(|source| link.downs[source].or(before.downs[source])),
             };
             self.links.insert(super::short(name).to_owned(), link);
         }
+        // A member that left the bond.
+        let links = &self.links;
+        self.member_downs.retain(|name, _| links.contains_key(name));
     }
 }
 
@@ -93,7 +123,7 @@ impl Node {
     ) -> Option<(u64, u64)> {
         let past = self.past(port)?;
         let mut from = 0;
-        if OF_THE_LINK.contains(&counter) {
+        if OF_THE_LINK.contains(&counter) || LOST_PACKETS.contains(&counter) {
             let links = links(self, port.kernel).into_iter();
             for (name, link) in links.filter(|(name, _)| member.is_none_or(|member| member == *name)) {
                 let seen = past.links.get(super::short(name))?;
@@ -127,9 +157,14 @@ fn links<'a>(node: &'a Node, port: &'a infiniband::Port) -> BTreeMap<&'a str, Li
         ],
     };
     let members = node.members(port).into_iter().map(|member| {
+        let of_sysfs = node.bond_member(port, member);
         let link = LinkNow {
             is_up: node.member_is_up(port, member) != Some(false),
-            downs: [None, None, of_driver(member)],
+            downs: [
+                of_sysfs.and_then(|member| member.carrier_downs.known().copied()),
+                of_sysfs.and_then(|member| member.link_failures.known().copied()),
+                of_driver(member),
+            ],
         };
         (member, link)
     });

@@ -26,6 +26,7 @@ pub use changes::Changes;
 pub use clock::{Clock, Step};
 pub use links::SeenLink;
 pub use logged::Logged;
+pub use record::LOST_PACKETS;
 pub use series::{Sample, Series};
 pub use since::{Missing, Observed, Since, problem_key};
 pub use trend::{MAX_POINTS, Point, Probed, SPACING, Trend};
@@ -134,6 +135,9 @@ pub struct PortHistory {
     /// Its own link (without a name) and those of the members of its bond, as they were last seen.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<String, SeenLink>,
+    /// When the members of its bond went down, like `downs`, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub member_downs: BTreeMap<String, Vec<u64>>,
     /// Measurements of probes of the paths from this port at its current rate, oldest first.
     pub measured: Vec<Measured>,
     /// The port's rate during those probes, in bits per second.
@@ -229,12 +233,23 @@ fn short(text: &str) -> &str {
     &text[..end]
 }
 
+/// The number of times within `seconds` before `now`.
+fn within(times: &[u64], seconds: u64, now: u64) -> usize {
+    let window = now.saturating_sub(seconds)..=now.saturating_add(clock::TOLERANCE);
+    times.iter().filter(|time| window.contains(time)).count()
+}
+
 impl PortHistory {
     /// The number of link downs within `seconds` before `now`. One in the future was recorded with a wrong clock, unless it is by a step that does
     /// not matter.
     pub fn downs_within(&self, seconds: u64, now: u64) -> usize {
-        let window = now.saturating_sub(seconds)..=now.saturating_add(clock::TOLERANCE);
-        self.downs.iter().filter(|down| window.contains(down)).count()
+        within(&self.downs, seconds, now)
+    }
+
+    /// The same of a member of its bond.
+    pub fn member_downs_within(&self, member: &str, seconds: u64, now: u64) -> usize {
+        let downs = self.member_downs.get(short(member));
+        downs.map_or(0, |downs| within(downs, seconds, now))
     }
 
     /// The last link down that is not in the future.
@@ -245,6 +260,9 @@ impl PortHistory {
     /// Restores the order of time.
     fn sort(&mut self) {
         self.downs.sort_unstable();
+        self.member_downs
+            .values_mut()
+            .for_each(|downs| downs.sort_unstable());
         self.measured.sort_by_key(|measured| measured.time);
     }
 

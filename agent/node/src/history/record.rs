@@ -24,6 +24,39 @@ pub(super) const COUNTERS: [&str; 10] = [
     "symbol_error",
 ];
 
+/// Counters of packets that were lost, damaged or not acknowledged, and were sent again, other than those of [`COUNTERS`]. Their rise is compared with that
+/// of equal ports. By driver, as its source in the kernel names them; those of ionic come from its firmware.
+pub const LOST_PACKETS: [&str; 23] = [
+    // mlx5
+    "implied_nak_seq_err",
+    "out_of_sequence",
+    "packet_seq_err",
+    // bnxt_re
+    "max_retry_exceeded",
+    "missing_resp",
+    "oos_drop_count",
+    "rx_roce_discards",
+    "rx_roce_errors",
+    "seq_err_naks_rcvd",
+    "to_retransmits",
+    // irdma (TCP of iWARP)
+    "tcpRetransSegs",
+    // mana
+    "requester_implicit_nak",
+    "requester_oos_nak",
+    "requester_timeout",
+    "responder_oos",
+    // ionic
+    "req_rx_impl_nak_seq_err",
+    "req_rx_pkt_seq_err",
+    "req_tx_retry_excd_err",
+    "resp_rx_outouf_seq",
+    "resp_tx_pkt_seq_err",
+    "rx_rdma_mtu_discard_pkts",
+    "tx_rdma_ack_timeout",
+    "tx_rdma_retx_pkts",
+];
+
 /// Those of `efa`, which are not errors of the port itself.
 const EFA_COUNTERS: [&str; 8] = [
     "impaired_remote_conn_events",
@@ -77,8 +110,13 @@ impl History {
                     .uptime
                     .known()
                     .is_some_and(|uptime| *uptime < BOOT_GRACE);
-                past.see_links(node, port, now);
-                past.see(port, node.recorded_counters(port), booting, now);
+                past.see_links(node, port, booting, now);
+                let is_compared = !hca.is_virtual() && !hca.is_software();
+                let counters = watched(port, is_compared)
+                    .chain(node.recorded_counters(port))
+                    .take(MAX_VALUES)
+                    .collect();
+                past.see(port, counters, booting, now);
                 // The trend of a virtual function is the pod's that has it; there may be thousands of them.
                 if !hca.is_virtual() {
                     past.trend.see(port, probed(node, &hca.name, *number), now);
@@ -212,14 +250,7 @@ impl History {
 }
 
 impl PortHistory {
-    fn see(&mut self, port: &Port, of_netlink: Vec<(String, u64)>, booting: bool, now: u64) {
-        let counters = || port.counters.iter().chain(&port.hw_counters);
-        let watched = counters()
-            .filter(|counter| COUNTERS.contains(&&*counter.name) || EFA_COUNTERS.contains(&&*counter.name));
-        let values = watched
-            .filter_map(|counter| Some((counter.name.to_string(), *counter.value.known()?)))
-            .chain(of_netlink)
-            .collect();
+    fn see(&mut self, port: &Port, values: BTreeMap<String, u64>, booting: bool, now: u64) {
         let (spacing, keep) = PORT_SAMPLES;
         self.counters.push(Sample { time: now, values }, spacing, keep);
 
@@ -279,6 +310,19 @@ impl PortHistory {
             self.measured.remove(at);
         }
     }
+}
+
+/// The counters in the files of a port whose rise is evaluated; `is_compared` says whether the port is compared with equal ones.
+fn watched(port: &Port, is_compared: bool) -> impl Iterator<Item = (String, u64)> {
+    let is_watched = move |name: &str| {
+        COUNTERS.contains(&name)
+            || EFA_COUNTERS.contains(&name)
+            || is_compared && LOST_PACKETS.contains(&name)
+    };
+    let counters = port.counters.iter().chain(&port.hw_counters);
+    counters
+        .filter(move |counter| is_watched(&counter.name))
+        .filter_map(|counter| Some((counter.name.to_string(), *counter.value.known()?)))
 }
 
 /// The number of link downs of a port: from its network device, otherwise from the RDMA device.

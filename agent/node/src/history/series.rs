@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of samples of a series.
 pub(super) const MAX_SAMPLES: usize = 32;
-/// Maximum number of values of a sample: those of a port, and up to 40 of its network device and of each member of its bond.
-pub(super) const MAX_VALUES: usize = 240;
+/// Maximum number of values of a sample: up to 48 of a port, of its network device, and of each member of its bond.
+pub(super) const MAX_VALUES: usize = 288;
 
 /// Counters at earlier times, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

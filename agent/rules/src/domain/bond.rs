@@ -16,7 +16,7 @@ pub static BOND_DEGRADED: Rule = Rule {
     title: "A member of the bond below an RDMA port carries no traffic",
     explanation: "The RDMA device of a bond (RoCE LAG) uses several physical ports and stays ACTIVE while one of them has a \
         link, or while LACP leaves one out: its switch port is not in the same port channel, or the negotiation stopped before both ends collect and \
-        distribute. Without the other, half of the bandwidth and the redundancy are gone, and no state of the RDMA device shows it.",
+        distribute. A bond that does not monitor its links (miimon 0) counts a member without a carrier as up and loses what it sends there. Without the other, half of the bandwidth and the redundancy are gone, and no state of the RDMA device shows it.",
     remedy: Remedy {
         any: "Check cable, transceiver and switch port of the member, and the LACP settings of the switch.",
         host: "cat /proc/net/bonding/BOND; ip link show NETDEV; ethtool NETDEV; ip link set NETDEV up",
@@ -30,6 +30,14 @@ pub static BOND_DEGRADED: Rule = Rule {
 fn bond_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
     without_link(node).chain(left_out(node)).collect()
 }
+
+/// What to do about a member without a carrier that the bond counts as up.
+const UNNOTICED: Remedy = Remedy {
+    any: "Let the bond monitor its links (miimon 100), in the configuration of the network manager: 0 is the kernel's default in all modes except 802.3ad. Then check cable, \
+        transceiver and switch port of the member.",
+    host: "grep . /sys/class/net/BOND/bonding/miimon /sys/class/net/NETDEV/carrier; ip link set BOND type bond miimon 100; ethtool NETDEV",
+    ..Remedy::all("")
+};
 
 /// What to do about a member with a link that LACP leaves out.
 const LEFT_OUT: Remedy = Remedy {
@@ -81,7 +89,7 @@ fn without_link(node: &Node) -> impl Iterator<Item = Draft> {
         let with_link = |up: bool| {
             members
                 .iter()
-                .filter(move |member| member.link_up.known() == Some(&up))
+                .filter(move |member| member.is_up() == Some(up))
         };
         let down: Vec<_> = with_link(false).collect();
         if down.is_empty() || with_link(true).next().is_none() {
@@ -101,7 +109,10 @@ fn without_link(node: &Node) -> impl Iterator<Item = Draft> {
             node.link_of_netdev(name)
                 .is_some_and(|link| link.speed.known().is_some())
         };
-        let why = if down.iter().all(|member| has_link(&member.name)) {
+        let is_unnoticed = down.iter().any(|member| member.is_unnoticed());
+        let why = if is_unnoticed {
+            "has no carrier, and the bond counts it as up: it does not monitor its links (miimon) and sends into nothing"
+        } else if down.iter().all(|member| has_link(&member.name)) {
             "is down for the bond, although its link is up (updelay, or no answers to the ARP monitor)"
         } else {
             "has no link"
@@ -114,14 +125,19 @@ fn without_link(node: &Node) -> impl Iterator<Item = Draft> {
             members.len()
         );
         let mut finding = Draft::new(&BOND_DEGRADED, subject, message).fill("BOND", &netdev.name);
+        if is_unnoticed {
+            finding = finding.remedy(UNNOTICED);
+        }
         if let Some(member) = down.first() {
             finding = finding.fill("NETDEV", &member.name);
         }
         Some(down.iter().fold(finding, |finding, member| {
-            let finding = finding.evidence(
-                format!("/sys/class/net/{}/bonding_slave/mii_status", member.name),
-                "down",
-            );
+            let (file, value) = if member.is_unnoticed() {
+                ("carrier", "0")
+            } else {
+                ("bonding_slave/mii_status", "down")
+            };
+            let finding = finding.evidence(format!("/sys/class/net/{}/{file}", member.name), value);
             match reason(&member.name) {
                 Some(reason) => {
                     finding.evidence(format!("ethtool {}, why the link is down", member.name), reason)

@@ -144,8 +144,8 @@ pub static AER_ERRORS: Rule = Rule {
         "Read the kernel log: journalctl -k | grep -e AER: -e 'PCIe Bus Error'. Reseat card and riser, and update \
         the firmware of card and switch. If errors continue, replace the part.",
     ),
-    false_alarms: "Without earlier readings, correctable errors that are fewer than 10000, or rarer than the limit and not 100 times those of \
-        each of three equal devices, are not reported.",
+    false_alarms: "Without earlier readings, correctable errors that are fewer than 10000, or rarer than the limit and not 100 times the \
+        median of three equal devices or more, are not reported.",
     inputs: &[Writer::Hardware],
     judge: aer_errors,
 };
@@ -259,7 +259,7 @@ fn corrected(
 }
 
 /// So many correctable errors since the boot, in words, if they are unusual: more per hour than ten times the limit, or 100 times
-/// those of each equal function.
+/// the median of the equal functions.
 fn corrected_since_boot(
     node: &Node,
     function: &Function<'_>,
@@ -280,9 +280,9 @@ fn corrected_since_boot(
         .iter()
         .filter(|other| other.address != function.address && model(other) == Some(own))
         .filter_map(|other| Some(other.pci?.aer.known()?.correctable.known()?.total));
-    if let Some(most) = far_above(total, equals) {
+    if let Some(usual) = far_above(total, equals) {
         return Some(format!(
-            "{total} correctable since the boot (equal devices at most {most})"
+            "{total} correctable since the boot (median of equal devices {usual})"
         ));
     }
     let uptime = *node.host.uptime.known()?;

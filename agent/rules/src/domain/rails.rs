@@ -212,6 +212,41 @@ const DUPLICATE: Remedy = Remedy {
     ..Remedy::all("")
 };
 
+/// What to do about ports that are in one bridge.
+const BRIDGED: Remedy = Remedy {
+    any: "The ports are members of one network device (a bridge), so the kernel gives each of them its address, and replies to one reach the other. Take the ports out of it, and give \
+        each an address of its own rail, in the configuration of the network manager.",
+    host: "bridge link show; ip -br addr show MASTER; ip link set NETDEV nomaster",
+    ..Remedy::all("")
+};
+
+/// The network device, other than a bond, above all of these ports, if there is one: it has the address, and they show it.
+fn shared<'a>(node: &Node, ports: &[Port<'a>], address: Ipv6Addr) -> Option<&'a str> {
+    let above = |port: &Port<'a>| {
+        let own = port.kernel.netdev.known()?;
+        let gid = port.gids()?.iter().find(|gid| gid.gid == address)?;
+        let of_gid = port.netdev_of(gid);
+        own.master
+            .as_deref()
+            .or_else(|| of_gid.filter(|of_gid| *of_gid != own.name))
+            .or_else(|| {
+                // Where the first entry of the table is that of the address, the network device of the port is the one above.
+                let several = ports.iter().filter(|other| {
+                    let netdev = other.kernel.netdev.known();
+                    netdev.is_some_and(|netdev| netdev.name == own.name)
+                });
+                (several.count() > 1).then_some(own.name.as_str())
+            })
+    };
+    let name = above(ports.first()?)?;
+    let is_bond = node
+        .network
+        .netdevs
+        .get(name)
+        .is_some_and(|settings| settings.bond.known().is_some());
+    (!is_bond && ports.iter().all(|port| above(port) == Some(name))).then_some(name)
+}
+
 static SWAPPED: Exception = Exception {
     condition: "if two ports seem to have each other's address",
     severities: Severities::WARNING,
@@ -234,7 +269,8 @@ fn rail_addresses(node: &Node, _: &Expectations) -> Vec<Draft> {
             owners.entry(address).or_default().push(port);
         }
     }
-    let duplicates = owners.into_iter().filter_map(|(address, ports)| {
+    let duplicates = owners.into_iter().filter_map(|(of, ports)| {
+        let address = of;
         let functions: BTreeSet<_> = ports.iter().map(|port| port.hca.identity()).collect();
         let ([first, ..], true) = (ports.as_slice(), functions.len() > 1) else {
             return None;
@@ -243,14 +279,23 @@ fn rail_addresses(node: &Node, _: &Expectations) -> Vec<Draft> {
         let address = address
             .to_ipv4_mapped()
             .map_or_else(|| address.to_string(), |v4| v4.to_string());
-        let message = format!("{} have the same address {address}", names.join(" and "));
+        let names = names.join(" and ");
+        let shown = format!("{address} on {names}");
+        let (message, remedy) = match shared(node, &ports, of) {
+            Some(master) => (
+                format!(
+                    "{names} are both below {master}, and have its address {address} instead of one each"
+                ),
+                BRIDGED,
+            ),
+            None => (format!("{names} have the same address {address}"), DUPLICATE),
+        };
+        let master = shared(node, &ports, of).unwrap_or_default();
         Some(
             Draft::new(&RAIL_ADDRESSES, Subject::of_port(first), message)
-                .remedy(DUPLICATE)
-                .evidence(
-                    "/sys/class/infiniband/*/ports/*/gids/*",
-                    format!("{address} on {}", names.join(", ")),
-                ),
+                .remedy(remedy)
+                .fill("MASTER", master)
+                .evidence("/sys/class/infiniband/*/ports/*/gids/*", shown),
         )
     });
     let mut findings: Vec<_> = duplicates.collect();

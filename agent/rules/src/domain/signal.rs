@@ -121,7 +121,7 @@ pub static PAUSE_STORM: Rule = Rule {
     title: "A port stops traffic with pause frames most of the time",
     explanation: "The port sends or receives so many pause frames (IEEE 802.3x, or priority flow control) that they can stop the link more \
         than half of the time: one frame stops it for up to 65535 times 512 bit times (IEEE 802.3, annex 31B), and the next one can end this. Drivers \
-        that count the duration of pauses (mlx5) show how long it really was, also where the kernel does not show the frames of priority flow control. Of priority flow control, the priority \
+        that count the duration of pauses (mlx5 of both kinds; bnxt_en and ionic of priority flow control) show how long it really was, also where the kernel does not show the frames. Of priority flow control, the priority \
         with the most frames counts. A port that sends them cannot \
         take what it receives: PCIe link, IOMMU, memory or the adapter itself is too slow or hangs. Pause spreads through the switches, \
         and jobs on other nodes become slow (Guo et al., RDMA over Commodity Ethernet at Scale, SIGCOMM 2016).",
@@ -208,20 +208,16 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
     found.chain(by_duration).collect()
 }
 
-/// Ports whose driver counts how long its priorities are stopped, although the kernel shows no frames of priority flow control.
+/// Ports whose driver counts how long traffic is stopped, although the kernel shows no such frames.
 fn stopped(
     node: &Node,
     counters: &[&'static str; 9],
-    times: &[&'static str; 8],
+    times: &[&'static str; 9],
     verb: &str,
     exception: Option<&'static Exception>,
 ) -> Vec<Draft> {
     let shares = compared(node, |cable| {
-        let of_cable = node.link_counters(cable.netdev?);
-        if of_cable.iter().any(|(name, _)| counters[1..].contains(name)) {
-            return None;
-        }
-        longest(node, cable, &of_cable, times).map(|(share, _)| share)
+        longest(node, cable, counters, times).map(|(share, _)| share)
     });
     let found = shares.into_values().filter_map(|of| {
         let is_unusual = of.usual.is_none_or(|usual| of.value > TIMES * usual);
@@ -229,8 +225,12 @@ fn stopped(
             return None;
         }
         let netdev = of.cable.netdev?;
-        let counter = longest(node, &of.cable, &node.link_counters(netdev), times)?.1;
-        let priority = times.iter().position(|name| *name == counter)?;
+        let counter = longest(node, &of.cable, counters, times)?.1;
+        let place = times.iter().position(|name| *name == counter)?;
+        let where_to = match place.checked_sub(1) {
+            Some(priority) => format!(" on priority {priority}"),
+            None => String::new(),
+        };
         let equals = of.usual.map_or(String::new(), |usual| {
             format!("; median of equal ports {:.0} %", percent(usual))
         });
@@ -238,17 +238,18 @@ fn stopped(
             format!("{:.0} %", percent(per_second / MICROSECONDS))
         });
         let message = format!(
-            "{} {verb} pause frames for {:.0} % of the time on priority {priority} (limit 50 %), {period}{equals}",
+            "{} {verb} pause frames for {:.0} % of the time{where_to} (limit 50 %), {period}{equals}",
             of.cable,
             percent(of.value)
         );
-        let direction = if exception.is_some() { "rx" } else { "tx" };
+        let mut durations = node.pause_durations(netdev, exception.is_some());
+        let (_, statistic, _) = durations.find(|(of, ..)| *of == place)?;
         Some(
             Draft::new(&PAUSE_STORM, Subject::of_port(&of.cable.port), message)
                 .exception(exception)
                 .fill("NETDEV", netdev)
                 .evidence(
-                    format!("ethtool -S {netdev}: {direction}_prio{priority}_pause_duration"),
+                    format!("ethtool -S {netdev}: {statistic}"),
                     total(node, &of.cable, counter)?,
                 ),
         )
@@ -256,17 +257,21 @@ fn stopped(
     found.collect()
 }
 
-/// The share of the time in which the priority was stopped that was stopped for longest, with its counter.
+/// The share of the time in which the priority was stopped that was stopped for longest, or all traffic, with its counter; of those whose frames the kernel
+/// does not show.
 fn longest(
     node: &Node,
     cable: &Cable<'_>,
-    of_cable: &[(&'static str, u64)],
-    times: &[&'static str; 8],
+    counters: &[&'static str; 9],
+    times: &[&'static str; 9],
 ) -> Option<(f64, &'static str)> {
-    let shares = of_cable
+    let of_cable = node.link_counters(cable.netdev?);
+    let is_shown = |counter: &str| of_cable.iter().any(|(name, _)| *name == counter);
+    let shares = counters
         .iter()
-        .filter(|(name, _)| times.contains(name))
-        .filter_map(|(name, _)| Some((per_second(node, cable, name)? / MICROSECONDS, *name)));
+        .zip(times)
+        .filter(|(frames, time)| !is_shown(frames) && is_shown(time))
+        .filter_map(|(_, time)| Some((per_second(node, cable, time)? / MICROSECONDS, *time)));
     shares.max_by(|(a, _), (b, _)| a.total_cmp(b))
 }
 
@@ -277,9 +282,9 @@ fn time(
     cable: &Cable<'_>,
     counter: &str,
     counters: &[&'static str; 9],
-    times: &[&'static str; 8],
+    times: &[&'static str; 9],
 ) -> Option<f64> {
-    let place = counters[1..].iter().position(|name| *name == counter)?;
+    let place = counters.iter().position(|name| *name == counter)?;
     let per_second = per_second(node, cable, times[place])?;
     (per_second > 0.0).then_some(per_second / MICROSECONDS)
 }

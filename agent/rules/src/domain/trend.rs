@@ -17,11 +17,15 @@ use crate::{
 
 mod congestion;
 mod damaged;
+mod members;
+mod packets;
 mod totals;
 
 const HOUR: u64 = 3600;
 /// Loading drivers and setting addresses takes a link down a few times.
 const BOOT_DOWNS: u64 = 3;
+/// How often maintenance takes a link down, for each day and at most.
+const MAINTENANCE: (u64, u64) = (3, 30);
 
 /// `port-flapping`.
 pub static PORT_FLAPPING: Rule = Rule {
@@ -42,8 +46,8 @@ pub static PORT_FLAPPING: Rule = Rule {
         Virtual functions and their representors go down whenever a pod ends and are not judged. Without earlier \
         readings, a port is judged by the kernel log, which many drivers write when the link of an Ethernet port changes, and by its counter \
         since the boot (carrier_down_count of the network device, link_downed of the port): within 12 hours of the boot if it went down more often than a \
-        boot explains. link_downed counts since the adapter was reset, which may be before the boot, so it counts only if it is more than twice that \
-        of each equal port. Later, the counter does not say when, and is information only.",
+        boot explains. The members of a bond, whose port stays ACTIVE while one of them has a link, are judged likewise. link_downed counts since the adapter was reset, which may be before the boot, so it counts only if it is more than twice the \
+        median of the equal ports. Later, the counter does not say when, and is information only.",
     inputs: &[Writer::Hardware, Writer::Fabric, Writer::Agent, Writer::Job],
     judge: port_flapping,
 };
@@ -55,7 +59,7 @@ static A_FEW_TIMES: Exception = Exception {
 
 static PERHAPS_LONG_AGO: Exception = Exception {
     condition: "if only the counter of a node that runs for longer than 12 hours shows it: as often on average since the boot, or at least 10 times and \
-        ten times as often as each equal port, of which there must be three",
+        ten times as often as the median of the equal ports, of which there must be three",
     severities: Severities::INFO,
 };
 
@@ -94,7 +98,9 @@ fn port_flapping(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         }
         Some(finding)
     });
-    found.collect()
+    let mut findings: Vec<_> = found.collect();
+    findings.extend(members::flapping(node, limit));
+    findings
 }
 
 /// How often a port went down, in words, if that is reported.
@@ -144,8 +150,8 @@ fn since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> 
     let own = || {
         let own = counter(port, "link_downed")
             .filter(|downs| is_often(downs) && !port.hca.is_virtual() && !port.hca.is_software())?;
-        let equals = downs_of_equals(node, port);
-        equals.iter().all(|downs| own / 2 > *downs).then_some(own)
+        let usual = median(downs_of_equals(node, port).into_iter());
+        usual.is_none_or(|usual| own / 2 > usual).then_some(own)
     };
     let downs = carrier_downs(port).filter(is_often).or_else(own)?;
     Some((downs, uptime))
@@ -167,20 +173,18 @@ fn downs_of_equals(node: &Node, port: &Port<'_>) -> Vec<u64> {
 /// The number of times a port of a node that runs for longer went down, and the uptime, if its equals went down far less often.
 fn unlike_equals(node: &Node, port: &Port<'_>) -> Option<(u64, u64)> {
     const LEAST: u64 = 10;
-    const EQUALS: usize = 3;
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime >= 12 * HOUR)?;
     let downs = downs_of(port)
         .filter(|downs| *downs >= LEAST && !port.hca.is_virtual() && !port.hca.is_software())?;
     let equals = downs_of_equals(node, port);
-    let is_unlike = equals.len() >= EQUALS && equals.iter().all(|other| other.saturating_mul(10) <= downs);
-    is_unlike.then_some((downs, uptime))
+    let is_enough = equals.len() >= FEWEST;
+    let usual = median(equals.into_iter()).filter(|_| is_enough)?;
+    (usual.saturating_mul(10) <= downs).then_some((downs, uptime))
 }
 
 /// The same for a node that runs for longer, if the port went down more often than the limit on average, without the times of
 /// booting and maintenance. Virtual functions go down with each pod.
 fn long_since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> {
-    /// For each day, and at most.
-    const MAINTENANCE: (u64, u64) = (3, 30);
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime >= 12 * HOUR)?;
     let downs = downs_of(port)?;
     let maintenance = (uptime.div_ceil(24 * HOUR) * MAINTENANCE.0).min(MAINTENANCE.1);
@@ -205,13 +209,22 @@ fn downs_of(port: &Port<'_>) -> Option<u64> {
         .max(own)
 }
 
-/// Whether a count is unusual: 100 times that of each equal one, of which there are three at least. Returns the most that one of them has.
+/// An unusual count is so many times the median of the equal ones, of which there are [`FEWEST`] at least.
+const TIMES: u64 = 100;
+const FEWEST: usize = 3;
+
+/// The median of the equal ones, the higher of two: so it is that of a good one as long as at most half of all are bad.
+fn median<T: Copy + PartialOrd>(equals: impl Iterator<Item = T>) -> Option<T> {
+    let mut equals: Vec<T> = equals.collect();
+    equals.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    equals.get(equals.len() / 2).copied()
+}
+
+/// Whether a count is unusual: 100 times the median of the equal ones, of which there are three at least. Returns that median.
 pub(super) fn far_above(count: u64, equals: impl Iterator<Item = u64>) -> Option<u64> {
-    const TIMES: u64 = 100;
-    const FEWEST: usize = 3;
     let equals: Vec<u64> = equals.collect();
-    let most = equals.iter().copied().max().filter(|_| equals.len() >= FEWEST)?;
-    (count >= most.saturating_mul(TIMES)).then_some(most)
+    let usual = median(equals.iter().copied()).filter(|_| equals.len() >= FEWEST)?;
+    (count >= usual.saturating_mul(TIMES)).then_some(usual)
 }
 
 /// How often the kernel logged that the link of an active port went down, if the last time is less than 12 hours ago.
@@ -267,7 +280,7 @@ fn counter(port: &Port<'_>, name: &str) -> Option<u64> {
 /// Of a port without an earlier reading.
 static WITHOUT_EQUALS: Exception = Exception {
     condition: "if a RoCE port without an earlier reading and without equal ports counted 1000 lost packets or more since its driver started, or more errors of \
-        its signal than its uptime and the times that its link went down explain",
+        its signal than its uptime and the times that its link went down explain; with an earlier reading, if nothing but its counters of lost packets rose, by 100000 in about an hour",
     severities: Severities::INFO,
 };
 
@@ -292,7 +305,9 @@ pub static COUNTER_ERRORS: Rule = Rule {
         fcs_errors and physical_symbol_errors of an Ethernet port (frames with a wrong checksum and errors that correction left: more than one for each \
         1e12 bits of the rate, which IEEE 802.3 allows, or a tenth of that and ten times the median of the equal ports), \
         port_xmit_discards and roce_slow_restart (congestion: PFC, ECN), local_ack_timeout_err (missing \
-        acknowledgements). Packets are sent again and bandwidth drops, or connections break. The limits are in \
+        acknowledgements), and the counters of lost packets of each driver (mlx5 out_of_sequence and packet_seq_err, bnxt_re to_retransmits, seq_err_naks_rcvd and \
+        oos_drop_count, irdma tcpRetransSegs, ionic tx_rdma_ack_timeout, resp_rx_outouf_seq and req_rx_pkt_seq_err, and the like; by 100000 in about an hour, and 100 times \
+        as fast as the median of the equal ports, of which there must be three). Packets are sent again and bandwidth drops, or connections break. The limits are in \
         expect.thresholds.",
     remedy: Remedy {
         any: "For signal errors, reseat or replace cable and transceiver. For discards, slow restarts and timeouts, \
@@ -303,8 +318,8 @@ pub static COUNTER_ERRORS: Rule = Rule {
     false_alarms: "With an earlier reading, only the rise of a counter is judged: one that is high and does not rise is not reported. What a port counts \
         while its link goes down or comes up is not an error of the running link: errors of the signal, discards, slow restarts and timeouts are compared only \
         with readings since the link came up, and port-flapping reports a link that goes down again and again. Without an earlier reading, \
-        a counter of lost packets is reported if it is at least 100000 and 100 times that of each equal port of the node, of which there must \
-        be three; symbol_error from 10000, port_rcv_errors from 65535 (their 16 bits stop there), link_error_recovery from 50. fec_uncorrectable, fcs_errors and physical_symbol_errors are then a warning only if they are more than IEEE 802.3 allows since \
+        a counter of lost packets is reported if it is at least 100000 and 100 times the median of the equal ports of the node, of which there must \
+        be three, so several bad ports are found if at most half of them are bad; symbol_error from 10000, port_rcv_errors from 65535 (their 16 bits stop there), link_error_recovery from 50. fec_uncorrectable, fcs_errors and physical_symbol_errors are then a warning only if they are more than IEEE 802.3 allows since \
         boot and, for each time that the link went down and once for the boot, all blocks of a tenth of a second. An InfiniBand port is also reported \
         without equals if it counted 10000 in symbol_error, or 65535, and more on average since boot than the limit for an hour. A sender tries again at most 7 times (InfiniBand Architecture Specification, 9.7.5), so one failed job with thousands of \
         queue pairs counts less. A switch that forwards a frame before it has received all of it passes a wrong checksum on: with fcs_errors and without \
@@ -334,14 +349,15 @@ fn limits(thresholds: &Thresholds) -> [Limit; 10] {
 
 fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let limits = limits(&expectations.thresholds);
-    let damaged = damaged::rises(node);
+    let (damaged, lost) = (damaged::rises(node), packets::rises(node));
     let rises = node.ports().filter_map(|port| {
         let of_counters = limits.iter().flat_map(|limit| rises_above(node, &port, limit));
-        let of_frames = damaged
+        let of_others = damaged
             .iter()
+            .chain(&lost)
             .filter(|(of, _)| of.is(&port))
             .map(|(_, rise)| rise.clone());
-        let rises: Vec<_> = of_counters.chain(of_frames).collect();
+        let rises: Vec<_> = of_counters.chain(of_others).collect();
         if rises.is_empty() {
             return None;
         }
@@ -349,8 +365,10 @@ fn counter_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         let words: Vec<_> = rises.iter().map(|rise| rise.words.as_str()).collect();
         let message = format!("error counters of {subject} rose: {}", words.join(", "));
         let (case, remedy) = congestion::case(&port, &rises);
+        let is_alone = rises.iter().all(|rise| rise.is_alone);
         let finding = Draft::new(&COUNTER_ERRORS, subject, message)
             .case(case)
+            .exception(is_alone.then_some(&WITHOUT_EQUALS))
             .remedy(remedy);
         Some(
             rises
@@ -371,6 +389,8 @@ struct Rise {
     words: String,
     file: String,
     value: u64,
+    /// Whether it needs equal ports to be more than information, and there are none.
+    is_alone: bool,
 }
 
 /// The rises of a counter; those of forward error correction for each cable.
@@ -394,6 +414,7 @@ fn rises_above(node: &Node, port: &Port<'_>, limit: &Limit) -> Vec<Rise> {
         words,
         file: port.file(&format!("{directory}/{name}")),
         value,
+        is_alone: false,
     });
     rise.into_iter().collect()
 }
@@ -408,6 +429,7 @@ fn rise_of_fec(node: &Node, cable: &Cable<'_>, limit: &Limit) -> Option<Rise> {
         words,
         file: damaged::file_of(netdev, FEC_UNCORRECTABLE),
         value,
+        is_alone: false,
     })
 }
 

@@ -273,6 +273,31 @@ fn a_storm_that_only_the_driver_counts_is_found() {
         node.history = Some(Arc::new(history));
         node
     };
+    for (driver, sent) in [
+        ("bnxt_en", "pfc_pri3_tx_duration_us"),
+        ("ionic", "tx_pripause_3_1us_count"),
+    ] {
+        let storm = stopped(sent, &|n| if n == 1 { 400 } else { 0 });
+        assert_eq!(
+            of(&storm, &auto(), "pause-storm"),
+            ["mlx5_1:1 warning"],
+            "{driver}"
+        );
+        let found = findings(&storm, &auto(), "pause-storm").remove(0);
+        assert!(found.message.contains("on priority 3"), "{}", found.message);
+        assert!(found.evidence[0].source.ends_with(sent), "{:?}", found.evidence);
+    }
+    let all = stopped("tx_global_pause_duration", &|_| 400);
+    assert_eq!(
+        of(&all, &auto(), "pause-storm").len(),
+        8,
+        "each of them stops its switch"
+    );
+    let words = message(&all, &auto(), "pause-storm");
+    assert!(
+        words.contains("sends pause frames for 67 % of the time (limit 50 %)"),
+        "{words}"
+    );
     let sent = "tx_prio3_pause_duration";
     let storm = stopped(sent, &|n| if n == 1 { 400 } else { 0 });
     assert_eq!(of(&storm, &auto(), "pause-storm"), ["mlx5_1:1 warning"]);
@@ -304,18 +329,35 @@ fn a_storm_that_only_the_driver_counts_is_found() {
 /// The node with one 25 Gb/s port that sends so many frames for priority 3 per second, of which the driver counts so many microseconds of pause
 /// per second. It has no equal port.
 fn alone(frames: u64, microseconds: Option<u64>) -> Vec<Finding> {
+    let of_priority = |frames: u64| {
+        let sent = json!([0, 0, 0, frames, 0, 0, 0, 0]);
+        (
+            "dcb",
+            "ieee-get",
+            json!([{"ieee": {"pfc": {"pfc-en": 8, "requests": sent}}}]),
+        )
+    };
+    alone_with("tx_prio3_pause_duration", of_priority, frames, microseconds)
+}
+
+/// The same with another statistic, and the answer of the kernel about the frames.
+fn alone_with(
+    statistic: &str,
+    shown: impl Fn(u64) -> (&'static str, &'static str, Value),
+    frames: u64,
+    microseconds: Option<u64>,
+) -> Vec<Finding> {
     let at = |time: u64, seconds: u64| {
-        let sent = json!([0, 0, 0, frames * seconds, 0, 0, 0, 0]);
-        let bridging = json!([{"ieee": {"pfc": {"pfc-en": 8, "requests": sent}}}]);
+        let (family, command, answer) = shown(frames * seconds);
         let speed = json!([{"speed": 25_000, "lanes": 1}]);
         let answers = [
-            ("dcb", "ieee-get", NETDEVS[0], bridging),
+            (family, command, NETDEVS[0], answer),
             ("ethtool", "linkmodes-get", NETDEVS[0], speed),
         ];
         let mut node = answering(RAILS, &answers, |_| {});
         node.facts.time = time;
         let statistics = microseconds.map(|microseconds| {
-            let name = "tx_prio3_pause_duration".to_owned();
+            let name = statistic.to_owned();
             (NETDEVS[0].to_owned(), [(name, microseconds * seconds)].into())
         });
         node.facts.drivers = Arc::new(rdma_health_kernel::drivers::Drivers {
@@ -351,4 +393,15 @@ fn a_pause_that_the_next_frame_ends_is_not_a_full_one() {
         "{long:?}"
     );
     assert!(words(&alone(400, Some(0)))[0].starts_with("info"), "not counted");
+    let of_all = |frames: u64| {
+        let sent = json!([{"rx": 1, "tx": 1, "stats": {"tx-frames": frames}}]);
+        ("ethtool", "pause-get", sent)
+    };
+    let all = |duration| words(&alone_with("tx_global_pause_duration", of_all, 400, duration));
+    assert_eq!(all(Some(8_000)), [""; 0], "all traffic, for 0.8 % of the time");
+    let long = all(Some(830_000));
+    assert!(
+        long[0].starts_with("warning") && long[0].contains("for 83 % of the time"),
+        "{long:?}"
+    );
 }

@@ -19,6 +19,7 @@ mod iommu;
 mod kept;
 mod kernel_modules;
 mod links;
+mod lost_packets;
 mod netlink;
 mod other_adapters;
 mod pci;

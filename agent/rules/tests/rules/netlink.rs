@@ -637,7 +637,7 @@ fn without_history_errors_of_the_signal_far_above_those_of_equal_ports_are_found
         );
         let words = message(&bad, &auto(), "counter-errors");
         let expected =
-            format!("counted far more errors than equal ports: {name} 1000000000 (equal ports at most 7)");
+            format!("counted far more errors than equal ports: {name} 1000000000 (median of equal ports 7)");
         assert!(words.contains(&expected), "{words}");
         let flapped = with(200_000, 1);
         assert_eq!(

@@ -191,6 +191,7 @@ fn a_member_that_the_switch_leaves_out_is_found_without_netlink() {
             partner_state: Fact::Known(partner),
             actor_state: Fact::Known(actor),
             is_active: Fact::Known(true),
+            ..BondMember::default()
         };
         let members = vec![
             member("ens9f0np0", 1, 61, 61),
@@ -251,6 +252,74 @@ fn a_member_of_a_bond_without_link_is_found_and_a_bond_without_any_is_not() {
     );
 }
 
+/// The node whose bond has a second member that lost its carrier so often, and has one now or not.
+fn with_second_member(downs: u64, has_carrier: bool) -> Node {
+    let member = |name: &str, downs: u64, has_carrier: bool| BondMember {
+        name: name.into(),
+        link_up: Fact::Known(true),
+        has_carrier: Fact::Known(has_carrier),
+        carrier_downs: Fact::Known(downs),
+        ..BondMember::default()
+    };
+    let members = vec![
+        member("ens9f0np0", 1, true),
+        member("ens9f1np1", downs, has_carrier),
+    ];
+    let settings = Settings {
+        bond: Fact::Known(members),
+        ..Settings::default()
+    };
+    with_bond(node(H100, |_| {}), settings)
+}
+
+#[test]
+fn a_member_without_a_carrier_that_the_bond_does_not_notice_is_found() {
+    let node = with_second_member(1, false);
+    assert_eq!(of(&node, &auto(), "bond-degraded"), ["mlx5_bond_0:1 warning"]);
+    let finding = findings(&node, &auto(), "bond-degraded").remove(0);
+    assert!(
+        finding.message.contains("does not monitor its links (miimon)"),
+        "{}",
+        finding.message
+    );
+    assert!(finding.remedy.contains("miimon 100"), "{}", finding.remedy);
+    assert_eq!(
+        of(&with_second_member(1, true), &auto(), "bond-degraded"),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_member_of_a_bond_that_goes_down_again_and_again_flaps() {
+    use rdma_health_node::history::History;
+    let flapped = |times: &[u64]| {
+        let mut history = History::default();
+        let mut node = with_second_member(0, true);
+        for (n, downs) in (0_u64..).zip(times) {
+            node = with_second_member(*downs, true);
+            node.time = 1_790_000_000 + 600 * n;
+            node.history = Some(Arc::new(history.clone()));
+            history.record(&node, node.time);
+        }
+        node.history = Some(Arc::new(history.clone()));
+        assert_eq!(history.check(), Ok(()));
+        node
+    };
+    assert_eq!(of(&flapped(&[7, 7, 7]), &auto(), "port-flapping"), [""; 0]);
+    assert_eq!(
+        of(&flapped(&[7, 8, 8]), &auto(), "port-flapping"),
+        ["mlx5_bond_0:1 info"]
+    );
+    let often = flapped(&[7, 9, 12]);
+    assert_eq!(of(&often, &auto(), "port-flapping"), ["mlx5_bond_0:1 warning"]);
+    let words = "ens9f1np1, a member of the bond of mlx5_bond_0:1, went down 5 times within 12 hours";
+    assert!(message(&often, &auto(), "port-flapping").contains(words));
+    // Without an earlier reading, of a node that runs for long.
+    let mut once = with_second_member(5000, true);
+    Arc::make_mut(&mut once.host).uptime = Fact::Known(10 * 86_400);
+    assert_eq!(of(&once, &auto(), "port-flapping"), ["mlx5_bond_0:1 info"]);
+}
+
 #[test]
 fn duplicate_and_swapped_addresses_of_rails_are_found() {
     let with_addresses = |change: &dyn Fn(&mut Vec<rdma_health_protocol::Gid>, usize)| {
@@ -279,6 +348,27 @@ fn duplicate_and_swapped_addresses_of_rails_are_found() {
     );
     let remedy = &findings(&twice, &auto(), "rail-addresses")[0].remedy;
     assert!(remedy.contains("another address"), "{remedy}");
+    let mut bridged = twice.clone();
+    for name in ["mlx5_5", "mlx5_6"] {
+        with_port(&mut bridged, name, |port| {
+            if let Fact::Known(netdev) = &mut port.netdev {
+                netdev.master = Some("br0".into());
+            }
+        });
+    }
+    let finding = findings(&bridged, &auto(), "rail-addresses").remove(0);
+    assert!(
+        finding
+            .message
+            .contains("are both below br0, and have its address 10.0.5.1"),
+        "{}",
+        finding.message
+    );
+    assert!(
+        finding.remedy.contains("Take the ports out of it"),
+        "{}",
+        finding.remedy
+    );
     let swapped = with_addresses(&|gids, n| {
         to(
             gids,

@@ -139,7 +139,7 @@ fn a_port_that_went_down_often_since_a_boot_long_ago_is_information() {
 fn the_counter_of_the_adapter_is_judged_without_earlier_readings() {
     let after = |fixture: &str, name: &str, counts: [u64; 4], hours: u64| {
         let mut node = node(fixture, |_| {});
-        for (at, downs) in counts.into_iter().enumerate() {
+        for (at, downs) in counts.into_iter().cycle().take(8).enumerate() {
             let device = format!("mlx5_{at}");
             if node.hcas().any(|hca| hca.name == device) {
                 with_port(&mut node, &device, |port| count(port, "link_downed", downs));
@@ -169,7 +169,12 @@ fn the_counter_of_the_adapter_is_judged_without_earlier_readings() {
         after("h100-connectx7", "mlx5_1", [0, 14, 0, 0], 240),
         ["mlx5_1:1 info"]
     );
-    assert_eq!(after("h100-connectx7", "mlx5_1", [3, 14, 0, 0], 240), [""; 0]);
+    assert_eq!(after("h100-connectx7", "mlx5_1", [3, 14, 3, 3], 240), [""; 0]);
+    assert_eq!(
+        after("h100-connectx7", "mlx5_1", [14, 14, 0, 0], 240),
+        ["mlx5_1:1 info"],
+        "nor does another port that goes down"
+    );
     assert_eq!(after("h100-connectx7", "mlx5_1", [0, 9, 0, 0], 240), [""; 0]);
 }
 
@@ -268,9 +273,16 @@ fn without_history_a_counter_far_above_that_of_equal_ports_is_found() {
     });
     assert_eq!(of(&jobs, &auto(), "counter-errors"), [""; 0], "one failed job");
     assert_eq!(
-        of(&with(918_221, 20_000), &auto(), "counter-errors"),
+        of(&with(918_221, 918_221), &auto(), "counter-errors"),
+        ["mlx5_0:1 warning", "mlx5_1:1 warning"],
+        "two bad ports do not hide each other"
+    );
+    let mut most = with(918_221, 20_000);
+    with_port(&mut most, "mlx5_2", |port| count(port, "symbol_error", 20_000));
+    assert_eq!(
+        of(&most, &auto(), "counter-errors"),
         [""; 0],
-        "an equal port counts, too"
+        "equal ports count, too"
     );
     let mut watched = with(918_221, 0);
     let mut history = History::default();

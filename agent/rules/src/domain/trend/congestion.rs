@@ -1,6 +1,6 @@
 //! Counters that rise because the network is congested or does not answer: no cable explains them.
 
-use rdma_health_node::Port;
+use rdma_health_node::{Port, history::LOST_PACKETS};
 
 use super::{COUNTER_ERRORS, Rise};
 use crate::{FindingCase, Remedy};
@@ -12,10 +12,13 @@ const UNANSWERED: &str = "local_ack_timeout_err";
 
 /// What the counters of a port that rose mean together, and what to do.
 pub(super) fn case(port: &Port<'_>, rises: &[Rise]) -> (FindingCase, Remedy) {
-    let all = |is_meant: fn(&str) -> bool| rises.iter().all(|rise| is_meant(rise.counter));
-    if all(|counter| counter == UNANSWERED) {
+    let all = |is_meant: &dyn Fn(&str) -> bool| rises.iter().all(|rise| is_meant(rise.counter));
+    let is_lost = |counter: &str| counter == UNANSWERED || LOST_PACKETS.contains(&counter);
+    if all(&|counter| counter == UNANSWERED) {
         (FindingCase::Unanswered, NO_ACKNOWLEDGEMENT)
-    } else if !all(|counter| counter == UNANSWERED || OF_CONGESTION.contains(&counter)) {
+    } else if all(&is_lost) {
+        (FindingCase::Unanswered, LOST)
+    } else if !all(&|counter| is_lost(counter) || OF_CONGESTION.contains(&counter)) {
         (FindingCase::LinkErrors, COUNTER_ERRORS.remedy)
     } else if port.is_infiniband() {
         (FindingCase::Unanswered, CONGESTED_INFINIBAND)
@@ -37,6 +40,14 @@ const CONGESTED_INFINIBAND: Remedy = Remedy {
     any: "The port could not send packets before their lifetime in the fabric ended: what is behind it is congested, or a receiver takes nothing. The counters \
         show no bad signal, so leave the cable as it is. Compare PortXmitWait and PortXmitDiscards of the ports of its switch.",
     host: "perfquery -x; ibqueryerrors",
+    ..Remedy::all("")
+};
+
+/// What to do about lost packets without another error.
+const LOST: Remedy = Remedy {
+    any: "Packets of this port are lost on the way. The counters show no bad signal, so leave the cable as it is. Compare the flow control \
+        (PFC, ECN, priorities) of this port and of its switch port with that of the equal ports, and read the drop and error counters of the switch port.",
+    host: "ethtool -S NETDEV | grep -i -e discard -e pause -e err; mlnx_qos -i NETDEV, or dcb pfc show dev NETDEV",
     ..Remedy::all("")
 };
 

@@ -72,6 +72,7 @@ pub(super) fn rises(node: &Node) -> Vec<(Port<'_>, Rise)> {
                 words,
                 file: file_of(netdev, counter),
                 value: link_total(node, &of.cable, counter)?,
+                is_alone: false,
             };
             Some((of.cable.port, rise))
         });

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_node::{
     Cable, Node, Port,
+    history::LOST_PACKETS,
     netdev::{
         counters::{FCS_ERRORS, FEC_UNCORRECTABLE, SYMBOL_ERRORS},
         name_in_history,
@@ -17,35 +18,23 @@ use super::{
     super::compared::link_total,
     COUNTER_ERRORS, HOUR, OF_THE_LINK, WITHOUT_EQUALS, counter,
     damaged::{ALLOWED, file_of},
-    downs_of, far_above,
+    downs_of, far_above, packets,
 };
 
-/// Counters of packets that were lost on the way or damaged, and of bad signals, with the least that is reported. One failed job counts
-/// fewer lost packets. The InfiniBand Architecture Specification (16.1.3.5) gives 16 bits to `symbol_error` and `port_rcv_errors` and 8 bits
-/// to `link_error_recovery`, and some adapters stop there.
-///
-/// The first are those of mlx5 and InfiniBand; then `bnxt_re`, irdma (TCP of iWARP), mana, ionic and efa, by their sources in the kernel.
-const OF_LOSS: [(&str, u64); 20] = [
-    ("local_ack_timeout_err", 100_000),
-    ("packet_seq_err", 100_000),
-    ("out_of_sequence", 100_000),
+/// Counters of packets that were lost on the way or damaged, and of bad signals, with the least that is reported, in addition to [`LOST_PACKETS`]. One failed
+/// job counts fewer lost packets. The InfiniBand Architecture Specification (16.1.3.5) gives 16 bits to `symbol_error` and `port_rcv_errors` and 8 bits
+/// to `link_error_recovery`, and some adapters stop there. Discards (`port_xmit_discards`, 16 bits there, too) are packets that were lost, and slow restarts
+/// follow lost ones.
+const OF_LOSS: [(&str, u64); 8] = [
+    ("local_ack_timeout_err", packets::LEAST),
     ("port_rcv_errors", 65_535),
+    ("port_xmit_discards", 65_535),
+    ("roce_slow_restart", packets::LEAST),
     ("symbol_error", 10_000),
     ("link_error_recovery", 50),
-    ("rx_icrc_encapsulated", 100_000),
-    ("to_retransmits", 100_000),
-    ("seq_err_naks_rcvd", 100_000),
-    ("oos_drop_count", 100_000),
-    ("missing_resp", 100_000),
-    ("rx_roce_discards", 100_000),
-    ("tcpRetransSegs", 100_000),
-    ("requester_timeout", 100_000),
-    ("requester_oos_nak", 100_000),
-    ("responder_oos", 100_000),
-    ("tx_rdma_ack_timeout", 100_000),
-    ("req_rx_pkt_seq_err", 100_000),
-    ("resp_rx_outof_seq", 100_000),
-    ("retrans_timeout_events", 100_000),
+    ("rx_icrc_encapsulated", packets::LEAST),
+    // efa
+    ("retrans_timeout_events", packets::LEAST),
 ];
 
 /// Counters of a network device that no file holds, of a bad signal, with the least that is reported.
@@ -255,7 +244,7 @@ impl FarAbove {
     }
 }
 
-/// Ports that counted far more errors and lost packets than each of their equals.
+/// Ports that counted far more errors and lost packets than most of their equals.
 fn above_equals(node: &Node) -> BTreeMap<Subject, Draft> {
     let mut found: BTreeMap<Subject, FarAbove> = BTreeMap::new();
     for peers in node.peers() {
@@ -265,29 +254,28 @@ fn above_equals(node: &Node) -> BTreeMap<Subject, Draft> {
             .filter(|port| !port.hca.is_virtual() && !port.hca.is_software() && !port.is_lent())
             .flat_map(|port| node.cables_of(port))
             .collect();
-        for (name, least) in OF_LOSS.into_iter().chain(OF_CABLE) {
+        let of_packets = LOST_PACKETS.map(|name| (name, packets::LEAST));
+        for (name, least) in of_packets.into_iter().chain(OF_LOSS).chain(OF_CABLE) {
             let all: Vec<_> = cables
                 .iter()
                 .filter_map(|cable| Some((cable, total(node, cable, name)?)))
                 .collect();
-            let highest = all.iter().enumerate().max_by_key(|(_, (_, (value, _)))| *value);
-            let Some((place, (cable, (value, file)))) = highest else {
-                continue;
-            };
-            let others = all.iter().enumerate().filter(|(other, _)| *other != place);
-            let others = others.map(|(_, (_, (value, _)))| *value);
-            let Some(most) = far_above(*value, others).filter(|_| *value >= least) else {
-                continue;
-            };
-            let shown = name_in_history(name, cable.member());
-            let is_of_cable = OF_CABLE.iter().any(|(of_cable, _)| *of_cable == name);
-            let port = found.entry(Subject::of_port(&cable.port)).or_default();
-            port.words
-                .push(format!("{shown} {value} (equal ports at most {most})"));
-            port.evidence.push((file.clone(), *value));
-            port.of_signal.insert(OF_SIGNAL.contains(&name));
-            port.is_explained
-                .insert(is_of_cable && explained(node, cable).is_none_or(|allowed| *value <= allowed));
+            for (place, (cable, (value, file))) in all.iter().enumerate() {
+                let others = all.iter().enumerate().filter(|(other, _)| *other != place);
+                let others = others.map(|(_, (_, (value, _)))| *value);
+                let Some(usual) = far_above(*value, others).filter(|_| *value >= least) else {
+                    continue;
+                };
+                let shown = name_in_history(name, cable.member());
+                let is_of_cable = OF_CABLE.iter().any(|(of_cable, _)| *of_cable == name);
+                let port = found.entry(Subject::of_port(&cable.port)).or_default();
+                port.words
+                    .push(format!("{shown} {value} (median of equal ports {usual})"));
+                port.evidence.push((file.clone(), *value));
+                port.of_signal.insert(OF_SIGNAL.contains(&name));
+                port.is_explained
+                    .insert(is_of_cable && explained(node, cable).is_none_or(|allowed| *value <= allowed));
+            }
         }
     }
     let findings = found.into_iter();
