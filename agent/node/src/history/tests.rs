@@ -216,11 +216,11 @@ fn a_history_beyond_the_limits_is_refused() {
         ),
         (
             &|history| {
-                let values = (0..241).map(|n| (n.to_string(), n)).collect();
+                let values = (0..289).map(|n| (n.to_string(), n)).collect();
                 let past = history.functions.entry("x".into()).or_default();
                 past.samples.push(Sample { time: 0, values });
             },
-            "241 values",
+            "289 values",
         ),
     ];
     for (change, words) in cases {
