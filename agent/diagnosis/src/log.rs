@@ -4,6 +4,7 @@
 //! sequences and endless lines use bounded memory and cause no error.
 
 mod attach;
+mod backtrace;
 mod chosen;
 mod cluster;
 mod codes;
@@ -85,6 +86,7 @@ pub use shown::{PrintedLimit, ZeroGuid};
 pub(crate) mod strerror {
     pub(crate) use super::errors::{named, of_text, text};
 }
+pub(crate) use backtrace::is_frame;
 pub(crate) use cluster::refuses_limit;
 pub(crate) use compile::is_of_build;
 pub(crate) use consequence::is_without_transport;
@@ -343,6 +345,18 @@ impl LogReader {
             self.recogniser.unconnected(),
         ];
         for symptom in whole.into_iter().flatten() {
+            self.add(symptom);
+        }
+        let is_end = |symptom: &Symptom| symptom.kind == SymptomKind::RankFailed;
+        let has_reason = |symptom: &Symptom| symptom.grade == Grade::Failure && !is_end(symptom);
+        if !self.log.symptoms.iter().any(has_reason)
+            && let Some(symptom) = self.recogniser.crashed()
+        {
+            self.log
+                .symptoms
+                .iter_mut()
+                .filter(|symptom| is_end(symptom))
+                .for_each(Symptom::follows_another);
             self.add(symptom);
         }
         let says_more =

@@ -30,6 +30,7 @@ use self::{
 };
 use super::{
     attach,
+    backtrace::Backtrace,
     cluster::{self, Parts},
     connection,
     dkms::Build,
@@ -141,6 +142,8 @@ pub(super) struct Recogniser {
     others: Others,
     /// How NCCL left its functions.
     unwarned: Unwarned,
+    /// Traces of programs that crashed.
+    backtrace: Backtrace,
     /// Settings in this line besides what else it shows.
     set: Vec<Fact>,
 }
@@ -249,6 +252,12 @@ impl Recogniser {
         Some(found)
     }
 
+    /// A program that crashed in a library of RDMA.
+    pub(super) fn crashed(&self) -> Option<Symptom> {
+        let (text, number) = self.backtrace.found()?;
+        Some(failure(&Lower::of(text), SymptomKind::BackendFailed, number))
+    }
+
     /// What perftest measured with large messages.
     pub(super) fn measured(&self) -> Option<Measured> {
         self.results.best.clone()
@@ -338,6 +347,7 @@ impl Recogniser {
         self.results.add(text, number);
         self.renamed.add(text, number);
         self.unwarned.add(text, number);
+        self.backtrace.add(text, number);
     }
 
     /// What a line shows that is not a part of a frame.

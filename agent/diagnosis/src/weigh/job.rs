@@ -483,6 +483,25 @@ fn unsupported_module(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// The system refused a local address or port, and no other host was asked.
+const NO_LOCAL_PORT: &str = "No packet was sent: this host gave the connection no local address. Either its ports are used up, as with many short connections: ss -s and ss -tan state time-wait | wc -l \
+    count them; let the program keep its connections (Mooncake: MC_TCP_ENABLE_CONNECTION_POOL=1), or widen the range: sysctl -w net.ipv4.ip_local_port_range='1024 65535'. Or the \
+    program binds to an address that no interface has where it runs: ip -brief address, and the settings that name an address or interface.";
+
+/// What broke a connection over TCP, as far as the message says it.
+pub(crate) fn tcp_connection(case: &Case<'_>, scales: &mut Scales) {
+    let is_local = |symptom: &Symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        ["assign requested address", "eaddrnotavail"]
+            .iter()
+            .any(|words| text.contains(words))
+    };
+    if case.seen(&[SymptomKind::TcpError]).any(is_local) {
+        scales.next_step = Some(NO_LOCAL_PORT.to_owned());
+    }
+    logged(case, scales);
+}
+
 /// The message itself shows the cause.
 pub(crate) fn logged(case: &Case<'_>, scales: &mut Scales) {
     const KINDS: [SymptomKind; 32] = [

@@ -288,7 +288,9 @@ const SYSFS: &str = "Give the container the /sys of the host: NCCL reads there w
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
-const FAILED: [(Is, &str); 12] = [
+const FAILED: [(Is, &str); 14] = [
+    (library::is_crash, library::CRASH),
+    (library::is_of_daemon, library::DAEMON),
     (is_of_topology, TOPOLOGY),
     (library::is_interrupted, library::INTERRUPTED),
     (is_of_sysfs, SYSFS),
@@ -643,6 +645,11 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
         "The sources of the module and the interface of the RDMA stack that they were built against are of different releases: the compiler names what is \
         missing or has other arguments. Build against the headers of the stack that is loaded (the kernel's, or /usr/src/ofa_kernel/default of MLNX_OFED and DOCA), with a \
         release of the module that supports it; the release notes of the module name the kernels and stacks."
+            .into()
+    } else if symptom.kind == SymptomKind::DriverNotReady && text.contains("waiting for ") {
+        "The container waits for the driver of the adapters, which another one installs: kubectl get pods -A -o wide | grep -e mofed -e doca shows that of the network operator on this node, and its log why it is not \
+        ready; when it is, it makes the file /run/mellanox/drivers/.driver-ready on the node. If the driver of the host is to be used, no container installs one: set driver.rdma.useHostMofed=true for the GPU \
+        operator (and check lsmod | grep mlx5_core on the node), or driver.rdma.enabled=false where no RDMA is needed."
             .into()
     } else if text.contains("driver-ready") {
         "The driver container has not finished, and the kubelet restarts it when its startup probe fails too often. Read its log from the start: kubectl -n \

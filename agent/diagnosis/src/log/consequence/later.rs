@@ -63,6 +63,25 @@ pub(super) fn end_endpoint_of_ucx(symptoms: &mut [Symptom]) {
     }
 }
 
+/// libfabric's provider for EFA makes an address handle for its own endpoint when it enables it: that call repeats why the handle could not be made.
+pub(super) fn end_own_address(symptoms: &mut [Symptom]) {
+    let refused = first(symptoms, |symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        ["create_ah", "create ah", "address handle"]
+            .iter()
+            .any(|words| text.contains(words))
+    });
+    for symptom in symptoms {
+        let text = symptom.text.to_ascii_lowercase();
+        let is_call = ["fi_enable", "create ah for its own"]
+            .iter()
+            .any(|words| text.contains(words));
+        if refused.is_some() && symptom.line > refused && is_call {
+            symptom.follows_another();
+        }
+    }
+}
+
 /// UCX warns of a transport that a setting names and that it does not have, and goes on: a queue that it cannot create later ends the program.
 pub(super) fn pass_over(symptoms: &mut [Symptom]) {
     let Some(ended) = first(symptoms, |symptom| {

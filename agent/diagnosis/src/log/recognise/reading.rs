@@ -217,6 +217,10 @@ fn over_tcp(line: &Lower<'_>) -> Reading {
     } else if errno(line) == Some(Errno::EADDRINUSE) {
         // A program cannot listen, whatever it transfers data with.
         SymptomKind::AddressInUse
+    } else if foreign::gives_gpu_memory(&line.lower, errno(line)) {
+        SymptomKind::SocketFallback
+    } else if foreign::registers_memory(&line.lower) {
+        SymptomKind::BackendFailed
     } else {
         SymptomKind::TcpError
     };
@@ -493,7 +497,9 @@ pub(super) fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Sympto
             || kind == SymptomKind::PortNotActive && fabric::lists_port_down(&line.lower)
         {
             symptom::Grade::Degraded
-        } else if kind == SymptomKind::PciRoom && is_needless(&line.lower) {
+        } else if kind == SymptomKind::PciRoom && is_needless(&line.lower)
+            || kind == SymptomKind::ModuleMissing && fabric::is_without_manager(&line.lower)
+        {
             symptom::Grade::Note
         } else {
             kind.grade()
