@@ -56,6 +56,7 @@ mod recognise;
 mod registration;
 mod removal;
 mod renamed;
+mod reports;
 mod retries;
 pub(crate) mod services;
 mod settings;
@@ -93,7 +94,7 @@ pub(crate) use consequence::is_without_transport;
 pub(crate) use entity::is_named_by_driver;
 pub(crate) use events::{efa_status, efa_words, event_in_words, event_named};
 pub(crate) use fabric::is_of_tools;
-pub(crate) use foreign::{LINK_LOCAL, names_no_address};
+pub(crate) use foreign::{LINK_LOCAL, is_of_gpu_memory, names_no_address};
 pub(crate) use gid::is_of_mac;
 pub(crate) use grammar::{exceeds_maximum, is_of_socket};
 pub(crate) use interfaces::leads_nowhere;
@@ -344,7 +345,8 @@ impl LogReader {
             self.recogniser.unfit_provider(),
             self.recogniser.unconnected(),
         ];
-        for symptom in whole.into_iter().flatten() {
+        let reported = self.recogniser.reported();
+        for symptom in whole.into_iter().flatten().chain(reported) {
             self.add(symptom);
         }
         let is_end = |symptom: &Symptom| symptom.kind == SymptomKind::RankFailed;

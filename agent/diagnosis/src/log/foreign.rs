@@ -3,7 +3,10 @@
 use rdma_health_protocol::Errno;
 
 use super::{components, success::FINISHED};
-use crate::symptom::SymptomKind::{self as K};
+use crate::symptom::{
+    Symptom,
+    SymptomKind::{self as K},
+};
 
 /// What names another protocol or its client, in lower case.
 const OTHERS: [&str; 16] = [
@@ -207,6 +210,12 @@ pub(super) fn gives_gpu_memory(lower: &str, errno: Option<Errno>) -> bool {
         .iter()
         .any(|word| lower.contains(word));
     errno == Some(Errno::EFAULT) && is_transfer || is_transfer && lower.contains("bad address")
+}
+
+/// Whether a symptom is one of a transport over TCP that was given memory of a GPU.
+pub(crate) fn is_of_gpu_memory(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    symptom.kind == K::SocketFallback && gives_gpu_memory(&lower, symptom.named.errno)
 }
 
 /// Whether a plugin for GPU memory in a line in lower case could not register a buffer with what moves it: no connection failed.

@@ -14,7 +14,7 @@ mod wording;
 
 use std::borrow::Cow;
 
-use rdma_health_kernel_log::Device;
+use rdma_health_kernel_log::{Device, is_rdma_module};
 use rdma_health_protocol::Errno;
 
 pub(crate) use self::dump::failure_in;
@@ -55,6 +55,7 @@ use super::{
     registration,
     removal::Removals,
     renamed::Renamed,
+    reports::Reports,
     retries::Retries,
     settings::{self, Fact},
     shown::{Shown, has_ample_memlock},
@@ -144,6 +145,10 @@ pub(super) struct Recogniser {
     unwarned: Unwarned,
     /// Traces of programs that crashed.
     backtrace: Backtrace,
+    /// What tools report in several lines.
+    reports: Reports,
+    /// Whether a command loads a module of RDMA.
+    loads: bool,
     /// Settings in this line besides what else it shows.
     set: Vec<Fact>,
 }
@@ -258,6 +263,16 @@ impl Recogniser {
         Some(failure(&Lower::of(text), SymptomKind::BackendFailed, number))
     }
 
+    /// What rows of tools show together.
+    pub(super) fn reported(&self) -> Vec<Symptom> {
+        let of = |(kind, text, number): (SymptomKind, &str, u64)| {
+            let mut found = failure(&Lower::of(text), kind, number);
+            found.grade = found.grade.min(symptom::Grade::Degraded);
+            found
+        };
+        self.reports.shown().map(of).collect()
+    }
+
     /// What perftest measured with large messages.
     pub(super) fn measured(&self) -> Option<Measured> {
         self.results.best.clone()
@@ -348,6 +363,8 @@ impl Recogniser {
         self.renamed.add(text, number);
         self.unwarned.add(text, number);
         self.backtrace.add(text, number);
+        self.reports.add(text, number);
+        self.loads = self.loads || loads_module(text);
     }
 
     /// What a line shows that is not a part of a frame.
@@ -590,7 +607,9 @@ impl Recogniser {
 
     /// A report ends, or the log.
     fn end_report(&mut self) {
-        let Some(report) = self.report.take().filter(Report::is_unplaced) else {
+        let loads = self.loads;
+        let is_one = |report: &Report| report.is_unplaced() || loads && report.is_in_core();
+        let Some(report) = self.report.take().filter(is_one) else {
             return;
         };
         self.unplaced
@@ -646,6 +665,12 @@ impl Recogniser {
         found.software = Some(Software::Kernel);
         Some(Found::Symptom(Box::new(found)))
     }
+}
+
+/// Whether a command loads a module of RDMA: `modprobe rpcrdma`.
+fn loads_module(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    words.any(|word| word.ends_with("modprobe")) && words.next().is_some_and(is_rdma_module)
 }
 
 /// A crash of the kernel that is not known to be one of RDMA.

@@ -1,6 +1,9 @@
 //! Failures of a library before and after the one that ended the program.
 
-use super::kinds::{is_local, is_of_lower_layer, is_of_no_part, is_of_psm, is_unselected};
+use super::{
+    super::foreign::is_of_gpu_memory,
+    kinds::{is_local, is_of_lower_layer, is_of_no_part, is_of_psm, is_unselected},
+};
 use crate::symptom::{Grade, Software, Symptom, SymptomKind as K};
 
 /// The first line of a failure that is one of those.
@@ -26,12 +29,16 @@ pub(super) fn end_fabric(symptoms: &mut [Symptom]) {
 
 /// A framework that could not send its data repeats what the transport below it reported, which was TCP.
 pub(super) fn end_transfer(symptoms: &mut [Symptom]) {
-    let of_tcp = symptoms.iter().filter(|symptom| symptom.kind == K::TcpError);
+    let of_tcp = symptoms
+        .iter()
+        .filter(|symptom| symptom.kind == K::TcpError || is_of_gpu_memory(symptom));
     let Some(failed) = of_tcp.filter_map(|symptom| symptom.line).min() else {
         return;
     };
     let is_other = |symptom: &Symptom| {
-        symptom.grade == Grade::Failure && !matches!(symptom.kind, K::TcpError | K::BackendFailed)
+        symptom.grade == Grade::Failure
+            && !matches!(symptom.kind, K::TcpError | K::BackendFailed)
+            && !is_of_gpu_memory(symptom)
     };
     if symptoms.iter().any(is_other) {
         return;
