@@ -163,7 +163,7 @@ fn inactive_ports(lower: &str) -> Option<(K, usize)> {
     };
     let at = lower.find("ports are ").or_else(|| lower.find("port(s) are "))?;
     let (_, state) = lower[at..].split_once(" are ")?;
-    let mut words = lower[..at].split_whitespace().rev();
+    let mut words = lower[..at].split_whitespace().rev().filter(|word| !names(word));
     let (all, of, some) = (words.next()?, words.next()?, words.next()?);
     let counts = number(all).is_some() && of == "of" && number(some).is_some_and(|count| count > 0);
     (counts && names(lower) && STATES.iter().any(|words| state.starts_with(words)))

@@ -641,6 +641,11 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
         (dkms autoinstall) and read the first error in its make.log. From driver 470 on, nothing has to be built: remove the package and load \
         nvidia_peermem, which comes with the driver (modprobe nvidia_peermem)."
             .into()
+    } else if text.contains("nvidia_p2p_") {
+        "The module uses functions of the GPU's driver (nvidia_p2p_*), and was built without their symbols. Build it again with the sources of the driver that is loaded: the Module.symvers of \
+        /usr/src/nvidia-VERSION must be there (build that driver there first, or install its DKMS package), with nvidia-smi showing the same VERSION. Then reload the module: modinfo and dmesg must name \
+        no missing symbol. A packaged nvidia-fs or nvidia_peermem of the same driver release needs no build."
+            .into()
     } else if is_of_build(&text) {
         "The sources of the module and the interface of the RDMA stack that they were built against are of different releases: the compiler names what is \
         missing or has other arguments. Build against the headers of the stack that is loaded (the kernel's, or /usr/src/ofa_kernel/default of MLNX_OFED and DOCA), with a \

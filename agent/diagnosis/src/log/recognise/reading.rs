@@ -224,7 +224,11 @@ fn over_tcp(line: &Lower<'_>) -> Reading {
     } else {
         SymptomKind::TcpError
     };
-    Reading::of(kind, 0)
+    let errno = errno(line).filter(|_| kind == SymptomKind::SocketFallback);
+    Reading {
+        errno,
+        ..Reading::of(kind, 0)
+    }
 }
 
 /// What a failed operation in a line in lower case shows, whose name begins at `at`.
@@ -492,7 +496,9 @@ pub(super) fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Sympto
                 .any(|program| line.lower.contains(program));
     Symptom {
         kind,
-        grade: if goes_on
+        grade: if kind == SymptomKind::SocketFallback && foreign::gives_gpu_memory(&line.lower, named.errno) {
+            symptom::Grade::Failure
+        } else if goes_on
             || is_of_ucx_client(&line.lower)
             || kind == SymptomKind::PortNotActive && fabric::lists_port_down(&line.lower)
         {
