@@ -270,7 +270,10 @@ impl Recogniser {
             found.grade = found.grade.min(symptom::Grade::Degraded);
             found
         };
-        self.reports.shown().map(of).collect()
+        // IP over InfiniBand is not needed everywhere, and its interfaces show nothing of a port that a tool lists as active.
+        let is_shown = |kind: SymptomKind| kind != SymptomKind::PortNotActive || !self.successes.active_port;
+        let shown = self.reports.shown().filter(|(kind, ..)| is_shown(*kind));
+        shown.map(of).collect()
     }
 
     /// What perftest measured with large messages.
