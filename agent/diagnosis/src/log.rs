@@ -4,6 +4,7 @@
 //! sequences and endless lines use bounded memory and cause no error.
 
 mod attach;
+mod backtrace;
 mod chosen;
 mod cluster;
 mod codes;
@@ -55,6 +56,7 @@ mod recognise;
 mod registration;
 mod removal;
 mod renamed;
+mod reports;
 mod retries;
 pub(crate) mod services;
 mod settings;
@@ -85,13 +87,14 @@ pub use shown::{PrintedLimit, ZeroGuid};
 pub(crate) mod strerror {
     pub(crate) use super::errors::{named, of_text, text};
 }
+pub(crate) use backtrace::is_frame;
 pub(crate) use cluster::refuses_limit;
 pub(crate) use compile::is_of_build;
 pub(crate) use consequence::is_without_transport;
 pub(crate) use entity::is_named_by_driver;
 pub(crate) use events::{efa_status, efa_words, event_in_words, event_named};
 pub(crate) use fabric::is_of_tools;
-pub(crate) use foreign::{LINK_LOCAL, names_no_address};
+pub(crate) use foreign::{LINK_LOCAL, is_of_gpu_memory, names_no_address};
 pub(crate) use gid::is_of_mac;
 pub(crate) use grammar::{exceeds_maximum, is_of_socket};
 pub(crate) use interfaces::leads_nowhere;
@@ -342,7 +345,20 @@ impl LogReader {
             self.recogniser.unfit_provider(),
             self.recogniser.unconnected(),
         ];
-        for symptom in whole.into_iter().flatten() {
+        let reported = self.recogniser.reported();
+        for symptom in whole.into_iter().flatten().chain(reported) {
+            self.add(symptom);
+        }
+        let is_end = |symptom: &Symptom| symptom.kind == SymptomKind::RankFailed;
+        let has_reason = |symptom: &Symptom| symptom.grade == Grade::Failure && !is_end(symptom);
+        if !self.log.symptoms.iter().any(has_reason)
+            && let Some(symptom) = self.recogniser.crashed()
+        {
+            self.log
+                .symptoms
+                .iter_mut()
+                .filter(|symptom| is_end(symptom))
+                .for_each(Symptom::follows_another);
             self.add(symptom);
         }
         let says_more =

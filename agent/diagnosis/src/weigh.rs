@@ -33,7 +33,7 @@ pub(crate) use hardware::{
 };
 pub(crate) use job::{
     application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed, shared_memory,
-    stalled, userspace,
+    stalled, tcp_connection, userspace,
 };
 pub(crate) use library::gpu_initiated;
 pub(crate) use limits::{memlock, resources};

@@ -182,6 +182,7 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         later::end_parts,
         later::end_transfer,
         later::end_endpoint_of_ucx,
+        later::end_own_address,
     ] {
         find_end(symptoms);
     }

@@ -333,6 +333,9 @@ pub(super) fn lists_active_port(lower: &str) -> bool {
 /// file or directory`. Without an error number, the module is missing or the user is not root.
 pub(super) fn umad(lower: &str) -> Option<(K, usize)> {
     const FAILS: [&str; 5] = ["fail", "can't", "cannot", "no such file", "denied"];
+    if is_without_manager(lower) {
+        return Some((K::ModuleMissing, lower.find("issm")?));
+    }
     let at = [
         "umad port",
         "umad_open_port",
@@ -354,6 +357,24 @@ pub(super) fn umad(lower: &str) -> Option<(K, usize)> {
         K::OpenFailed
     };
     (FAILS.iter().any(|word| lower.contains(word))).then_some((kind, at))
+}
+
+/// Whether a monitor misses the file that a subnet manager needs of a port, `issm0`, and no other one: `issm character device missing from
+/// /sys/class/infiniband_mad`. No program failed then.
+pub(super) fn is_without_manager(lower: &str) -> bool {
+    const MISSING: [&str; 3] = ["missing", "not found", "absent"];
+    const NEEDED: [&str; 7] = [
+        "umad",
+        "uverbs",
+        "rdma_cm",
+        "opensm",
+        "osm_",
+        "device spec",
+        "rdma device",
+    ];
+    lower.contains("issm")
+        && MISSING.iter().any(|word| lower.contains(word))
+        && !NEEDED.iter().any(|name| lower.contains(name))
 }
 
 #[cfg(test)]

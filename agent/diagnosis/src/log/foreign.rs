@@ -3,7 +3,10 @@
 use rdma_health_protocol::Errno;
 
 use super::{components, success::FINISHED};
-use crate::symptom::SymptomKind::{self as K};
+use crate::symptom::{
+    Symptom,
+    SymptomKind::{self as K},
+};
 
 /// What names another protocol or its client, in lower case.
 const OTHERS: [&str; 16] = [
@@ -198,6 +201,38 @@ fn misses_attribute(lower: &str) -> bool {
 pub(super) fn is_of_tcp(lower: &str) -> bool {
     let of_ucx = || lower.contains(" sock.c:") && lower.contains("ucx");
     (TCP.iter().any(|source| lower.contains(source)) || of_ucx()) && !lower.contains("rdma")
+}
+
+/// Whether a transport over TCP in a line in lower case was given memory that the kernel does not read: EFAULT of a send is that of a GPU, which only
+/// RDMA reads by itself.
+pub(super) fn gives_gpu_memory(lower: &str, errno: Option<Errno>) -> bool {
+    let is_transfer = ["write", "send", "read", "recv", "transfer"]
+        .iter()
+        .any(|word| lower.contains(word));
+    errno == Some(Errno::EFAULT) && is_transfer || is_transfer && lower.contains("bad address")
+}
+
+/// Whether a symptom is one of a transport over TCP that was given memory of a GPU.
+pub(crate) fn is_of_gpu_memory(symptom: &Symptom) -> bool {
+    let lower = symptom.text.to_ascii_lowercase();
+    symptom.kind == K::SocketFallback && gives_gpu_memory(&lower, symptom.named.errno)
+}
+
+/// Whether a plugin for GPU memory in a line in lower case could not register a buffer with what moves it: no connection failed.
+pub(super) fn registers_memory(lower: &str) -> bool {
+    [
+        "buffer registration",
+        "register buffer",
+        "registering buffer",
+        "register memory",
+        "reg_mr",
+        "regmr",
+        "dmabuf",
+        "dma-buf",
+        "dma_buf",
+    ]
+    .iter()
+    .any(|words| lower.contains(words))
 }
 
 /// The IPv4 address in a line in lower case that is valid on one link only (169.254.0.0/16).

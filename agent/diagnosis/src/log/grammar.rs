@@ -39,6 +39,11 @@ use crate::symptom::SymptomKind::{self as K};
 pub(super) const ANCHORS: &[&str] = &[
     "direct pci access",
     "has no ip",
+    "mapped gid",
+    ":00000000000000000000000000000000",
+    "gid ::",
+    "ports are ",
+    "port(s) ",
     "deepep",
     "deep_ep",
     "assert",
@@ -97,7 +102,8 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 41] = [
+    let readers: [Reader; 42] = [
+        inactive_ports,
         no_device,
         no_directory,
         asserted,
@@ -146,6 +152,35 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
 /// Whether a text in lower case names more of something than the device has.
 pub(crate) fn exceeds_maximum(lower: &str) -> bool {
     maximum::exceeded(lower).is_some()
+}
+
+/// How many ports of how many have no link, in the words of a monitor: `IB port(s) down: 1 of 9 ports are not active`.
+fn inactive_ports(lower: &str) -> Option<(K, usize)> {
+    let (count, at) = counted_ports(lower)?;
+    (count > 0).then_some((K::PortNotActive, at))
+}
+
+/// Whether a monitor counts ports without a link, and found none.
+pub(super) fn misses_no_port(lower: &str) -> bool {
+    counted_ports(lower).is_some_and(|(count, _)| count == 0)
+}
+
+/// The number of ports without a link, and where the line in lower case counts them.
+fn counted_ports(lower: &str) -> Option<(u64, usize)> {
+    const STATES: [&str; 4] = ["not active", "inactive", "down", "not up"];
+    let names = |text: &str| {
+        text.split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|word| matches!(word, "ib" | "rdma" | "roce" | "infiniband" | "hca"))
+    };
+    let at = ["ports are ", "port(s) are "]
+        .iter()
+        .find_map(|words| lower.find(words))?;
+    let (_, state) = lower[at..].split_once(" are ")?;
+    let mut words = lower[..at].split_whitespace().rev().filter(|word| !names(word));
+    let (all, of, some) = (words.next()?, words.next()?, words.next()?);
+    let is_count = number(all).is_some() && of == "of" && names(lower);
+    let is_down = STATES.iter().any(|words| state.starts_with(words));
+    Some((number(some).filter(|_| is_count && is_down)?, at))
 }
 
 /// UCX's choice of transports for the peers on other nodes, if all are over TCP: `inter-node cfg#3 rma(tcp/eth0) am(tcp/eth0)`.

@@ -7,6 +7,8 @@ use super::line::is_word;
 pub(super) struct Listing {
     /// The header that the last lines belong to.
     open: Option<u64>,
+    /// The number of blank lines since then: forms and mail programs insert them between all lines.
+    blank: u64,
     /// The first header without a device below it.
     empty: Option<u64>,
 }
@@ -16,10 +18,13 @@ impl Listing {
     pub(super) fn add(&mut self, text: &str, line: u64) {
         let trimmed = text.trim();
         if let Some(header) = self.open {
-            let is_rule =
-                !trimmed.is_empty() && trimmed.bytes().all(|byte| matches!(byte, b'-' | b' ' | b'\t'));
+            if trimmed.is_empty() {
+                self.blank += 1;
+                return;
+            }
+            let is_rule = trimmed.bytes().all(|byte| matches!(byte, b'-' | b' ' | b'\t'));
             // A line of the same list follows its header at once.
-            if is_rule && line == header + 1 {
+            if is_rule && line == header + self.blank + 1 {
                 return;
             }
             self.open = None;
@@ -29,6 +34,7 @@ impl Listing {
         }
         if trimmed.starts_with("device ") && trimmed.split_whitespace().eq(["device", "node", "GUID"]) {
             self.open = Some(line);
+            self.blank = 0;
         }
     }
 
@@ -68,6 +74,17 @@ mod tests {
             empty(&[HEADER, RULE, "    mlx5_0          \tb83fd20300a1b2c4", "$"]),
             None
         );
+        let spaced = [
+            "",
+            HEADER,
+            "",
+            RULE,
+            "",
+            "    rxe0                085697fffec1059b",
+            "",
+        ];
+        assert_eq!(empty(&spaced), None);
+        assert_eq!(empty(&["", HEADER, "", RULE, "", "", "$ lspci"]), Some(2));
         assert_eq!(empty(&["device node", RULE]), None);
     }
 }

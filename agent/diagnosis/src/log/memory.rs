@@ -22,6 +22,7 @@ const WORDS: &[(&str, Gpu)] = &[
     ("register heap handle", Gpu::Nvidia),
     ("device memory", Gpu::Any),
     ("hmem", Gpu::Any),
+    ("mscclpp", Gpu::Any),
     ("type = 2", Gpu::Any),
 ];
 

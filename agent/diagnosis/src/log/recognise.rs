@@ -14,7 +14,7 @@ mod wording;
 
 use std::borrow::Cow;
 
-use rdma_health_kernel_log::Device;
+use rdma_health_kernel_log::{Device, is_rdma_module};
 use rdma_health_protocol::Errno;
 
 pub(crate) use self::dump::failure_in;
@@ -30,6 +30,7 @@ use self::{
 };
 use super::{
     attach,
+    backtrace::Backtrace,
     cluster::{self, Parts},
     connection,
     dkms::Build,
@@ -54,6 +55,7 @@ use super::{
     registration,
     removal::Removals,
     renamed::Renamed,
+    reports::Reports,
     retries::Retries,
     settings::{self, Fact},
     shown::{Shown, has_ample_memlock},
@@ -141,6 +143,12 @@ pub(super) struct Recogniser {
     others: Others,
     /// How NCCL left its functions.
     unwarned: Unwarned,
+    /// Traces of programs that crashed.
+    backtrace: Backtrace,
+    /// What tools report in several lines.
+    reports: Reports,
+    /// Whether a command loads a module of RDMA.
+    loads: bool,
     /// Settings in this line besides what else it shows.
     set: Vec<Fact>,
 }
@@ -249,6 +257,25 @@ impl Recogniser {
         Some(found)
     }
 
+    /// A program that crashed in a library of RDMA.
+    pub(super) fn crashed(&self) -> Option<Symptom> {
+        let (text, number) = self.backtrace.found()?;
+        Some(failure(&Lower::of(text), SymptomKind::BackendFailed, number))
+    }
+
+    /// What rows of tools show together.
+    pub(super) fn reported(&self) -> Vec<Symptom> {
+        let of = |(kind, text, number): (SymptomKind, &str, u64)| {
+            let mut found = failure(&Lower::of(text), kind, number);
+            found.grade = found.grade.min(symptom::Grade::Degraded);
+            found
+        };
+        // IP over InfiniBand is not needed everywhere, and its interfaces show nothing of a port that a tool lists as active.
+        let is_shown = |kind: SymptomKind| kind != SymptomKind::PortNotActive || !self.successes.active_port;
+        let shown = self.reports.shown().filter(|(kind, ..)| is_shown(*kind));
+        shown.map(of).collect()
+    }
+
     /// What perftest measured with large messages.
     pub(super) fn measured(&self) -> Option<Measured> {
         self.results.best.clone()
@@ -338,6 +365,9 @@ impl Recogniser {
         self.results.add(text, number);
         self.renamed.add(text, number);
         self.unwarned.add(text, number);
+        self.backtrace.add(text, number);
+        self.reports.add(text, number);
+        self.loads = self.loads || loads_module(text);
     }
 
     /// What a line shows that is not a part of a frame.
@@ -580,7 +610,9 @@ impl Recogniser {
 
     /// A report ends, or the log.
     fn end_report(&mut self) {
-        let Some(report) = self.report.take().filter(Report::is_unplaced) else {
+        let loads = self.loads;
+        let is_one = |report: &Report| report.is_unplaced() || loads && report.is_in_core();
+        let Some(report) = self.report.take().filter(is_one) else {
             return;
         };
         self.unplaced
@@ -636,6 +668,12 @@ impl Recogniser {
         found.software = Some(Software::Kernel);
         Some(Found::Symptom(Box::new(found)))
     }
+}
+
+/// Whether a command loads a module of RDMA: `modprobe rpcrdma`.
+fn loads_module(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    words.any(|word| word.ends_with("modprobe")) && words.next().is_some_and(is_rdma_module)
 }
 
 /// A crash of the kernel that is not known to be one of RDMA.

@@ -64,6 +64,10 @@ pub(super) struct Report {
     placed: bool,
     /// A user of RDMA is among the modules that are loaded.
     loaded: bool,
+    /// A call of its trace is in a module.
+    in_module: bool,
+    /// A module of RDMA of another source than the kernel's is among those that are loaded.
+    with_package: bool,
     /// A driver of a network card, whose name the trace does not show, found no memory for a packet.
     of_packets: bool,
 }
@@ -112,6 +116,8 @@ impl Report {
             of_user: false,
             placed: false,
             loaded: false,
+            in_module: false,
+            with_package: false,
             of_packets: false,
         })
     }
@@ -129,7 +135,14 @@ impl Report {
 
     /// Whether the log does not show where the kernel crashed, and a user of RDMA was loaded.
     pub(super) fn is_unplaced(&self) -> bool {
-        self.is_crash && !self.placed && self.loaded || self.of_packets
+        self.is_crash && !self.placed && self.loaded
+            || self.with_package && self.is_in_core()
+            || self.of_packets
+    }
+
+    /// Whether the kernel crashed, and no line names a module in which it did: memory that a module damaged ends the kernel elsewhere.
+    pub(super) fn is_in_core(&self) -> bool {
+        self.is_crash && !self.in_module
     }
 
     /// Notes what a line says of the task that crashed.
@@ -144,6 +157,8 @@ impl Report {
         }
         self.of_user |= is_task_of_user(line);
         self.placed |= is_call(line);
+        self.in_module |= call(line).is_some();
+        self.with_package |= has_package(line);
         self.loaded |= links_user(line);
     }
 
@@ -152,7 +167,7 @@ impl Report {
         let is_elsewhere = || {
             let text = std::str::from_utf8(bytes).ok();
             text.and_then(call)
-                .is_some_and(|(_, module)| !is_rdma_module(module))
+                .is_some_and(|(_, module)| !is_rdma_module(module) && !is_of_accelio(module))
         };
         let decides = self.is_crash || self.kind == K::ModuleMismatch;
         line > self.line + WITHIN || decides && is_elsewhere()
@@ -191,7 +206,7 @@ impl Report {
             K::HostMemory => is_rdma_module(module),
             // Drivers warn of much that they survive.
             K::ModuleMismatch => is_rdma_module(module) && !line.contains("? "),
-            _ if self.is_crash => is_rdma_module(module),
+            _ if self.is_crash => is_rdma_module(module) || is_of_accelio(module),
             _ => is_concerned(EventKind::ModuleHung, module, function),
         }
     }
@@ -321,6 +336,22 @@ fn links_user(line: &str) -> bool {
             is_rdma_consumer(name) || USERS.contains(&name)
         })
     })
+}
+
+/// Whether a line lists a module of RDMA that another package than the kernel's brought: `mlx5_core(OE)`.
+fn has_package(line: &str) -> bool {
+    let modules = line.split_once("Modules linked in:").map(|(_, modules)| modules);
+    modules.is_some_and(|modules| {
+        modules.split_whitespace().any(|module| {
+            let (name, flags) = module.split_once('(').unwrap_or((module, ""));
+            flags.contains('O') && is_rdma_module(name)
+        })
+    })
+}
+
+/// Whether a module is of Accelio, whose modules carry messages over RDMA.
+fn is_of_accelio(module: &str) -> bool {
+    module.starts_with("xio_")
 }
 
 /// The work of a module of RDMA that a line of a crash's report names: `Workqueue: ib-comp-wq ib_cq_poll_work [ib_core]`.

@@ -31,7 +31,7 @@ pub(super) static TCP_CONNECTION: KnownCause = KnownCause {
     cases: &[],
     often: &[TcpError, GlooError],
     sometimes: &[],
-    weigh: weigh::logged,
+    weigh: weigh::tcp_connection,
 };
 
 pub(super) static GPU_PROGRAM: KnownCause = KnownCause {

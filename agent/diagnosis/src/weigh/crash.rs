@@ -103,9 +103,16 @@ const SWITCHDEV: &str = "The firmware refused a table of the embedded switch. So
     /sys/class/net/PF/device/sriov_numvfs, devlink dev eswitch set pci/ADDRESS mode switchdev, then create the functions again. If it is refused without any, compare firmware and driver \
     with those that the vendor releases together: devlink dev info pci/ADDRESS.";
 
+/// The adapter runs without firmware, and shows only its flash.
+const RECOVERY: &str = "Write the firmware again: the flash has no valid image, so the adapter offers only its recovery mode, and no driver takes it. Read the PSID that the card had (its label, or \
+    flint -d ADDRESS query; mstflint does the same), and write the image of the vendor for that PSID: flint -d ADDRESS -i IMAGE burn. If an image of another vendor was written before, it needs \
+    -allow_psid_change, and -nofs if the tool refuses the old content. Then switch the node off and on; a restart is not enough. If flint finds no flash, the card is faulty.";
+
 /// What to do where the words of a message say more than its kind.
 fn of_message(case: &Case<'_>, scales: &mut Scales) {
-    const STEPS: [(&str, &str); 8] = [
+    const STEPS: [(&str, &str); 10] = [
+        ("flash recovery", RECOVERY),
+        ("livefish", RECOVERY),
         ("e-switch: failed", SWITCHDEV),
         ("create_flow_table", SWITCHDEV),
         ("alloc irq", INTERRUPTS),
@@ -143,6 +150,11 @@ fn of_message(case: &Case<'_>, scales: &mut Scales) {
             || case.log.is_some_and(|log| log.symptoms.iter().any(says))
     });
     if let Some((words, step)) = found {
+        if *step == RECOVERY
+            && let Some(symptom) = case.seen(&[SymptomKind::AdapterNotStarted]).next()
+        {
+            scales.shows(&symptom.source, &symptom.text);
+        }
         if words.contains("init2rtr") {
             scales.doubts(
                 "log",

@@ -233,10 +233,30 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
     if case.is_amd() {
         return peer_memory_of_amd(case, scales);
     }
+    if let Some(symptom) = of_storage(case) {
+        scales.insisted_step = Some(STORAGE.to_owned());
+        return scales.fits(&symptom.source, &symptom.text);
+    }
     if !gdrcopy(case, scales) {
         peer_memory_of_nvidia(case, scales);
     }
 }
+
+/// What GPUDirect Storage reports that has no path to its files.
+fn of_storage<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
+    case.seen(&[SymptomKind::GdrDisabled]).find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        ["gpudirect storage", "p2pdma", ": unsupported"]
+            .iter()
+            .any(|words| text.contains(words))
+    })
+}
+
+/// The step for it.
+const STORAGE: &str = "GPUDirect Storage has no path between GPU and storage, and goes through host memory or refuses. Run gdscheck -p: one row for the storage in use must show Supported. For NVMe on the node that \
+    needs the module nvidia-fs (modprobe nvidia-fs) with the NVMe driver of MLNX_OFED or DOCA-OFED (mlnxofedinstall --with-nvmf --enable-gds), or a kernel and a driver of the GPU with P2PDMA; the file \
+    system ext4 or XFS, and the IOMMU off or in passthrough. For storage over RDMA it needs libcufile_rdma, nvidia_peermem or DMA-BUF, and rdma_dev_addr_list in /etc/cufile.json. allow_compat_mode: true there \
+    lets programs go on through host memory.";
 
 /// What UCX reports that has no support for GPU memory: it takes that memory for the host's, whatever the path is.
 fn without_support<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {

@@ -92,11 +92,19 @@ pub(super) const COUNTERS: &str = "Clear the counters of the fabric (ibqueryerro
 const PSM3_INACTIVE: &str = "PSM3 uses RDMA over Ethernet, which has no fabric manager. Run rdma link and ip -brief address: the port that it names needs a link that is up and an address on its \
     network device (ip link set NETDEV up). If the job should use another network, leave PSM3 out: FI_PROVIDER=^psm3, or --mca mtl ^ofi with Open MPI and UCX.";
 
+/// What to do where an interface of IP over InfiniBand was never set up.
+const NOT_SET_UP: &str = "Set the interface up: ip link set NETDEV up, and give it an address: ip address add ADDRESS/PREFIX dev NETDEV (nmcli, netplan or the network's own configuration keeps both). It \
+    shows qdisc noop and no flag UP, so that nothing has used it since the node started, and programs that look for an address over it (rdma_cm, libfabric's verbs;ofi_rxm) find none. If it does not come \
+    up then, look at the port: ibstat.";
+
 /// The step where the library of Omni-Path finds no port that is active.
 pub(super) fn inactive_step(symptom: &Symptom) -> Option<&'static str> {
     let text = symptom.text.to_ascii_lowercase();
     if text.contains("psm3") {
         return Some(PSM3_INACTIVE);
+    }
+    if text.contains("qdisc noop") {
+        return Some(NOT_SET_UP);
     }
     let is_hfi = text.contains("hfi");
     is_hfi.then_some(

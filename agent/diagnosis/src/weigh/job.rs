@@ -12,7 +12,10 @@ use super::{
     library::{of_providers, over_tcp, unbuilt, without_support},
     modules, probes_passed, view,
 };
-use crate::symptom::{Grade, Software, Symptom, SymptomKind};
+use crate::{
+    log::is_of_gpu_memory,
+    symptom::{Grade, Software, Symptom, SymptomKind},
+};
 
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     scales.insisted_step = fabric::psm_step(case).map(str::to_owned);
@@ -20,6 +23,13 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
         scales.fits(&symptom.source, &symptom.text);
         scales.next_step = Some(resource_step(symptom).to_owned());
         return;
+    }
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::SocketFallback])
+        .find(|symptom| is_of_gpu_memory(symptom))
+    {
+        scales.insisted_step = Some(GPU_OVER_TCP.to_owned());
+        return scales.fits(&symptom.source, &symptom.text);
     }
     if let Some((symptom, step)) = case
         .seen(&[SymptomKind::NoDevice])
@@ -481,6 +491,30 @@ fn unsupported_module(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
     }
+}
+
+/// TCP was given memory of a GPU.
+const GPU_OVER_TCP: &str = "The library uses its transport over TCP, whose send cannot read GPU memory (Bad address). It took TCP because it found no RDMA device, or because a setting selects it: where the job runs, \
+    run ls /dev/infiniband and ibv_devinfo. A container needs the devices (docker run --device /dev/infiniband, in a pod the RDMA resource); then select RDMA again (Mooncake: protocol rdma, unset \
+    MC_FORCE_TCP). If there is no RDMA on the node, let the program transfer from buffers in host memory.";
+
+/// The system refused a local address or port, and no other host was asked.
+const NO_LOCAL_PORT: &str = "No packet was sent: this host gave the connection no local address. Either its ports are used up, as with many short connections: ss -s and ss -tan state time-wait | wc -l \
+    count them; let the program keep its connections (Mooncake: MC_TCP_ENABLE_CONNECTION_POOL=1), or widen the range: sysctl -w net.ipv4.ip_local_port_range='1024 65535'. Or the \
+    program binds to an address that no interface has where it runs: ip -brief address, and the settings that name an address or interface.";
+
+/// What broke a connection over TCP, as far as the message says it.
+pub(crate) fn tcp_connection(case: &Case<'_>, scales: &mut Scales) {
+    let is_local = |symptom: &Symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        ["assign requested address", "eaddrnotavail"]
+            .iter()
+            .any(|words| text.contains(words))
+    };
+    if case.seen(&[SymptomKind::TcpError]).any(is_local) {
+        scales.next_step = Some(NO_LOCAL_PORT.to_owned());
+    }
+    logged(case, scales);
 }
 
 /// The message itself shows the cause.

@@ -3,7 +3,10 @@
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, job::logged};
-use crate::symptom::{Software, Symptom, SymptomKind};
+use crate::{
+    log::is_frame,
+    symptom::{Software, Symptom, SymptomKind},
+};
 
 /// Where Open MPI uses TCP although it found an RDMA adapter.
 pub(super) fn over_tcp<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
@@ -146,3 +149,24 @@ pub(super) const TRANSPORT: &str = "The transports that Open MPI may use here do
     Select what fits the adapter: --mca pml cm --mca mtl psm2 (or ofi) with Omni-Path, --mca pml ucx with InfiniBand and RoCE. If none is there, use an Open MPI that was \
     built with it. In a container, ls -d /dev/hfi1_0 /dev/infiniband shows whether it has the devices. A selection of the job (--mca btl, OMPI_MCA_btl) that \
     leaves out tcp leaves nothing else: remove it.";
+
+/// Whether a trace shows a program that crashed in a library of RDMA.
+pub(super) fn is_crash(symptom: &Symptom) -> bool {
+    is_frame(&symptom.text)
+}
+
+/// The step for it.
+pub(super) const CRASH: &str = "The program crashed in the function that the log names: an error of that library or program, not of the network. Update it: librdmacm, libibverbs and the providers come with \
+    rdma-core or MLNX_OFED (rpm -q rdma-core, dpkg -l rdma-core, ofed_info -s; one of them only), a program of storage or messaging from its own releases. A device with a GUID that is zero or that another \
+    one has (ibv_devinfo | grep guid) can lead to such a crash in librdmacm: correct it, or unbind the device. If the newest release crashes too, give its maintainers the whole trace.";
+
+/// Whether a plugin for a cloud's network could not register GPU memory with the daemon that moves it.
+pub(super) fn is_of_daemon(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    ["fastrak", "tcpx", "rxdm"].iter().any(|name| text.contains(name))
+}
+
+/// The step for it.
+pub(super) const DAEMON: &str = "The plugin moves GPU memory through a daemon of the node (RxDM), which did not take or see it. Check that the daemon runs in the pod or on the node, in the version that belongs to \
+    the plugin, and read its log. Its container needs every GPU and what it asks for: hostNetwork: true, the devices and libraries of the driver, the volumes of the vendor's manifest. The number of GPUs that it \
+    finds must be that of nvidia-smi.";

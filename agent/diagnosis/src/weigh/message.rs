@@ -288,7 +288,9 @@ const SYSFS: &str = "Give the container the /sys of the host: NCCL reads there w
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
-const FAILED: [(Is, &str); 12] = [
+const FAILED: [(Is, &str); 14] = [
+    (library::is_crash, library::CRASH),
+    (library::is_of_daemon, library::DAEMON),
     (is_of_topology, TOPOLOGY),
     (library::is_interrupted, library::INTERRUPTED),
     (is_of_sysfs, SYSFS),
@@ -639,10 +641,20 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
         (dkms autoinstall) and read the first error in its make.log. From driver 470 on, nothing has to be built: remove the package and load \
         nvidia_peermem, which comes with the driver (modprobe nvidia_peermem)."
             .into()
+    } else if text.contains("nvidia_p2p_") {
+        "The module uses functions of the GPU's driver (nvidia_p2p_*), and was built without their symbols. Build it again with the sources of the driver that is loaded: the Module.symvers of \
+        /usr/src/nvidia-VERSION must be there (build that driver there first, or install its DKMS package), with nvidia-smi showing the same VERSION. Then reload the module: modinfo and dmesg must name \
+        no missing symbol. A packaged nvidia-fs or nvidia_peermem of the same driver release needs no build."
+            .into()
     } else if is_of_build(&text) {
         "The sources of the module and the interface of the RDMA stack that they were built against are of different releases: the compiler names what is \
         missing or has other arguments. Build against the headers of the stack that is loaded (the kernel's, or /usr/src/ofa_kernel/default of MLNX_OFED and DOCA), with a \
         release of the module that supports it; the release notes of the module name the kernels and stacks."
+            .into()
+    } else if symptom.kind == SymptomKind::DriverNotReady && text.contains("waiting for ") {
+        "The container waits for the driver of the adapters, which another one installs: kubectl get pods -A -o wide | grep -e mofed -e doca shows that of the network operator on this node, and its log why it is not \
+        ready; when it is, it makes the file /run/mellanox/drivers/.driver-ready on the node. If the driver of the host is to be used, no container installs one: set driver.rdma.useHostMofed=true for the GPU \
+        operator (and check lsmod | grep mlx5_core on the node), or driver.rdma.enabled=false where no RDMA is needed."
             .into()
     } else if text.contains("driver-ready") {
         "The driver container has not finished, and the kubelet restarts it when its startup probe fails too often. Read its log from the start: kubectl -n \

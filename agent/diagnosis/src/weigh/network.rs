@@ -259,12 +259,22 @@ fn is_only_full(case: &Case<'_>) -> bool {
         && others.all(|symptom| symptom.kind == SymptomKind::QueueFull)
 }
 
+/// An EFA made no address handle for a peer.
+const OTHER_ZONE: &str = "The EFA does not reach the address of the peer: compare the two GIDs in the message. EFA works within one availability zone and VPC: start all instances of the job in one (a placement \
+    group keeps them there), in one security group that permits all of its own traffic. If the GID is this instance's own, check that its security group permits traffic to itself, and update the EFA \
+    installer.";
+
 pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
     if is_only_full(case) {
         scales.insisted_step = Some(QUEUE_FULL.to_owned());
     }
     if over_sockets(case).is_some() {
         scales.insisted_step = Some(SOCKETS.to_owned());
+    }
+    let of_zone = |symptom: &&Symptom| symptom.text.to_ascii_lowercase().contains("create_ah");
+    if let Some(symptom) = case.seen(&[SymptomKind::PeerUnreachable]).find(of_zone) {
+        scales.insisted_step = Some(OTHER_ZONE.to_owned());
+        scales.fits(&symptom.source, &symptom.text);
     }
     if let Some(step) = tools::unanswered(case) {
         scales.insisted_step = Some(step.to_owned());

@@ -1,6 +1,9 @@
 //! Failures of a library before and after the one that ended the program.
 
-use super::kinds::{is_local, is_of_lower_layer, is_of_no_part, is_of_psm, is_unselected};
+use super::{
+    super::foreign::is_of_gpu_memory,
+    kinds::{is_local, is_of_lower_layer, is_of_no_part, is_of_psm, is_unselected},
+};
 use crate::symptom::{Grade, Software, Symptom, SymptomKind as K};
 
 /// The first line of a failure that is one of those.
@@ -26,12 +29,16 @@ pub(super) fn end_fabric(symptoms: &mut [Symptom]) {
 
 /// A framework that could not send its data repeats what the transport below it reported, which was TCP.
 pub(super) fn end_transfer(symptoms: &mut [Symptom]) {
-    let of_tcp = symptoms.iter().filter(|symptom| symptom.kind == K::TcpError);
+    let of_tcp = symptoms
+        .iter()
+        .filter(|symptom| symptom.kind == K::TcpError || is_of_gpu_memory(symptom));
     let Some(failed) = of_tcp.filter_map(|symptom| symptom.line).min() else {
         return;
     };
     let is_other = |symptom: &Symptom| {
-        symptom.grade == Grade::Failure && !matches!(symptom.kind, K::TcpError | K::BackendFailed)
+        symptom.grade == Grade::Failure
+            && !matches!(symptom.kind, K::TcpError | K::BackendFailed)
+            && !is_of_gpu_memory(symptom)
     };
     if symptoms.iter().any(is_other) {
         return;
@@ -58,6 +65,25 @@ pub(super) fn end_endpoint_of_ucx(symptoms: &mut [Symptom]) {
             && after(completed)
             || symptom.kind == K::NoMemory && symptom.text.contains("ucp_ep_create") && after(memory);
         if is_end {
+            symptom.follows_another();
+        }
+    }
+}
+
+/// libfabric's provider for EFA makes an address handle for its own endpoint when it enables it: that call repeats why the handle could not be made.
+pub(super) fn end_own_address(symptoms: &mut [Symptom]) {
+    let refused = first(symptoms, |symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        ["create_ah", "create ah", "address handle"]
+            .iter()
+            .any(|words| text.contains(words))
+    });
+    for symptom in symptoms {
+        let text = symptom.text.to_ascii_lowercase();
+        let is_call = ["fi_enable", "create ah for its own"]
+            .iter()
+            .any(|words| text.contains(words));
+        if refused.is_some() && symptom.line > refused && is_call {
             symptom.follows_another();
         }
     }

@@ -7,6 +7,39 @@ use crate::symptom::SymptomKind as K;
 pub(super) const ROWS: &[Row] = &[
     // Vineyard, and what is built on it, goes on over TCP: the setting is what has to change.
     (&["invalid rdma endpoint"], K::SettingUnmatched),
+    // A crash, or a wait, of another accelerator, and what its driver answers.
+    (&["notify wait timeout"], K::CollectiveTimeout),
+    (&["linksestablishcompleted", "failed"], K::PeerUnreachable),
+    (&["wait links establish completed failed"], K::PeerUnreachable),
+    (&["hcclcomminit", "fail"], K::BackendFailed),
+    (&["hcclcomminit", "failed"], K::BackendFailed),
+    (&["stream sync timeout"], K::ComputeError),
+    (&["stream synchronize timeout"], K::ComputeError),
+    (&["aicore timeout"], K::ComputeError),
+    (&["aicore execution times out"], K::ComputeError),
+    (&["no rocm-capable device"], K::ComputeError),
+    (&["initialize rocm device"], K::ComputeError),
+    (&["rsmi_status_", "failed"], K::ComputeError),
+    (&["[cuda_error_", "in expression"], K::ComputeError),
+    (&["failed: unhandled cuda error"], K::ComputeError),
+    (&["failed: unhandled hip error"], K::ComputeError),
+    (&["nvidia-container-cli", "driver error"], K::ComputeError),
+    (&["nvidia-container-cli", "nvml error"], K::ComputeError),
+    // GPUDirect Storage.
+    (&["gpudirect storage not supported"], K::GdrDisabled),
+    (&["p2pdma not supported"], K::GdrDisabled),
+    // The daemon of a cloud's network for GPU memory.
+    (
+        &["number of gpus detected in the pci tree", "not equal"],
+        K::BackendFailed,
+    ),
+    // Another UCX than the program was built for.
+    (&["api version is incompatible", "required"], K::BackendMissing),
+    // Accelio.
+    (&["session event: connection disconnected"], K::PeerClosed),
+    (&["reason: message flushed"], K::PeerClosed),
+    // The name of a device in the settings of Mooncake.
+    (&["no matched device found: "], K::SettingUnmatched),
     // Any program that goes on without RDMA.
     (&["rdma", "proceeding with tcp"], K::SocketFallback),
     (&["rdma", "continuing with tcp"], K::SocketFallback),

@@ -121,8 +121,8 @@ pub(super) const ROWS: &[Row] = &[
     // Intel MPI (I_MPI_DEBUG=5) shows which provider it took.
     (&["mpi startup(): libfabric provider: tcp"], K::SocketFallback),
     (&["mpi startup(): libfabric provider: sockets"], K::SocketFallback),
-    // HP-MPI and Platform MPI. The line does not show which port of which node is on another fabric.
-    (&["do not have the same subnet_prefix"], K::Unrecognised),
+    // HP-MPI and Platform MPI choose the first port of each node. MPI_IB_PORT_GID names the fabric.
+    (&["do not have the same subnet_prefix"], K::SettingUnmatched),
     (&["initialization of psm2 library failed"], K::OpenFailed),
     // Mercury and DAOS.
     (&["no provider found for", "on domain"], K::SettingUnmatched),

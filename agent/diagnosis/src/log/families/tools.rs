@@ -5,6 +5,10 @@ use crate::symptom::SymptomKind::{self as K};
 
 /// In order of the subject.
 pub(super) const ROWS: &[Row] = &[
+    // NVIDIA's module for storage, built without the symbols of the GPU's driver.
+    (&["no symbol version for nvidia_p2p_"], K::DriverNotBuilt),
+    (&["nvidia_p2p_", "undefined!"], K::DriverNotBuilt),
+    (&["the tool crashed, segmentation fault"], K::ToolNoAccess),
     (&["disagrees about version of symbol"], K::ModuleMismatch),
     (&["unknown symbol", "(err"], K::ModuleMismatch),
     (&["did not detect devices"], K::NoDevice),

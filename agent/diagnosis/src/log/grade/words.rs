@@ -461,7 +461,7 @@ const QUOTES: &[&str] = &[
     "on failure",
     "on error",
     "in the event of",
-    "alert:",
+    "- alert:",
     "expr:",
     "fix ",
     "fixing ",

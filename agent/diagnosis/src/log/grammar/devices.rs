@@ -150,7 +150,8 @@ fn has_source(lower: &str) -> bool {
 pub(super) fn no_gid(lower: &str) -> Option<(K, usize)> {
     /// The most words between `no` and what is counted.
     const BETWEEN: usize = 4;
-    const KINDS: [&str; 13] = [
+    const KINDS: [&str; 14] = [
+        "mapped",
         "suitable",
         "usable",
         "valid",
@@ -176,6 +177,9 @@ pub(super) fn no_gid(lower: &str) -> Option<(K, usize)> {
     if let Some(at) = missing {
         return Some((K::NoGid, at));
     }
+    if let Some(at) = exchanged_zero(lower) {
+        return Some((K::NoGid, at));
+    }
     unavailable_gid(lower).or_else(|| {
         places(lower, &["no "])
             .find(|at| {
@@ -198,7 +202,7 @@ pub(super) fn no_gid(lower: &str) -> Option<(K, usize)> {
                     noun > 0
                         && words()
                             .nth(noun + 1)
-                            .is_some_and(|word| matches!(word, "at" | "on"))
+                            .is_some_and(|word| matches!(word, "at" | "on" | "for"))
                 };
                 let is_missing =
                     rest().any(|word| matches!(word, "found" | "available" | "detected" | "table"));
@@ -206,6 +210,23 @@ pub(super) fn no_gid(lower: &str) -> Option<(K, usize)> {
             })
             .map(|at| (K::NoGid, at))
     })
+}
+
+/// A peer without LID and without GID, so that no packet can be addressed to it: `0000:000069:4bd5c0:00000000000000000000000000000000`, the form of
+/// libibverbs' examples, or their `LID 0x0000, QPN 0x000011, PSN 0x17d96, GID ::`.
+fn exchanged_zero(lower: &str) -> Option<usize> {
+    const GID: &str = ":00000000000000000000000000000000";
+    let in_words = || {
+        let at = lower.find("lid 0x0000,")?;
+        (lower.trim_end().ends_with("gid ::") && lower[..at].contains("address")).then_some(at)
+    };
+    let in_digits = || {
+        let at = lower.find(GID)?;
+        let word = lower[..at].rsplit(' ').next()?;
+        let ends = !lower[at + GID.len()..].starts_with(|c: char| c.is_ascii_alphanumeric());
+        (ends && word.split(':').any(|part| part == "0000")).then_some(at - word.len())
+    };
+    in_digits().or_else(in_words)
 }
 
 /// `Device erdma_0 GID 1 not available: Invalid argument [22]`, `Invalid gid[0] on mlx5_6:1`: the entry at an index.

@@ -18,6 +18,7 @@ pub(in crate::log) fn special(
         .or_else(|| of_kernel(lower, operation, errno))
         .or_else(|| devx(lower, errno?))
         .or_else(|| refused(lower))
+        .or_else(|| of_efa_address(lower, errno?))
         .or_else(|| of_libfabric(lower, operation, errno?))
         .or_else(|| initiator(lower, operation, errno?))
 }
@@ -44,6 +45,12 @@ fn experimental(lower: &str, operation: Operation, errno: Option<Errno>) -> Opti
         ),
     };
     (!is_known && lower.contains("ibv_exp_")).then_some(SymptomKind::VersionMismatch)
+}
+
+/// An EFA makes no address handle for a peer that it does not reach: in another availability zone, or with an address that is none of EFA.
+fn of_efa_address(lower: &str, errno: Errno) -> Option<SymptomKind> {
+    let is_one = lower.contains("create_ah") && errno == Errno::EINVAL;
+    (is_one && lower.contains("efa")).then_some(SymptomKind::PeerUnreachable)
 }
 
 /// A command of `DevX` goes to the firmware of this adapter, which answers a refusal with a syndrome: no packet was sent. DOCA sends the same

@@ -64,6 +64,9 @@ impl Previous {
                 .iter()
                 .any(|words| text.starts_with(words))
         };
+        if let Some(whole) = folded(last, text).or_else(|| tool_crashed(last, text)) {
+            return Some(whole);
+        }
         let is_one = last.ends_with("Failed status") && last.contains("IBV_WC_SUCCESS")
             || last.ends_with(')') && is_result() && operation(&last.to_ascii_lowercase()).is_some();
         is_one.then(|| format!("{last} {}", text.trim()))
@@ -94,6 +97,34 @@ impl Previous {
         }
         None
     }
+}
+
+/// A message about resources that YAML folded before the name of one: `0/3 nodes are available: 3 Insufficient`, then `mellanox.com/mlnx_rdma. preemption: …`.
+fn folded(last: &str, text: &str) -> Option<String> {
+    const ENDS: [&str; 4] = ["insufficient", "unavailable for", "exceeded quota:", "requested:"];
+    let lower = last.to_ascii_lowercase();
+    let first = text.split_whitespace().next().unwrap_or_default();
+    let is_one = ENDS.iter().any(|end| lower.ends_with(end)) && first.contains('/');
+    is_one.then(|| format!("{last} {}", text.trim()))
+}
+
+/// A tool for the firmware that crashed, by its command: `# mstlink -d lid-0x1e5 -m`, then `Segmentation fault (core dumped)`.
+fn tool_crashed(last: &str, text: &str) -> Option<String> {
+    const TOOLS: [&str; 9] = [
+        "mstlink",
+        "mlxlink",
+        "flint",
+        "mstflint",
+        "mlxconfig",
+        "mstconfig",
+        "mlxfwmanager",
+        "mstfwmanager",
+        "mlxup",
+    ];
+    let is_crash = text.trim_start().starts_with("Segmentation fault");
+    let is_tool = |word: &str| word.rsplit('/').next().is_some_and(|name| TOOLS.contains(&name));
+    (is_crash && last.split_whitespace().take(6).any(is_tool))
+        .then(|| format!("{last}: the tool crashed, Segmentation fault"))
 }
 
 #[cfg(test)]

@@ -86,7 +86,8 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
             !families::needs_topic(*kind) || is_named()
         })
         .filter(|(kind, _)| grade.about_rdma || !foreign::is_other_connection(lower, *kind));
-    if grade.harmless || is_replaced(lower, grade, row) || foreign::is_of_other_layer(lower) {
+    let is_sound = grade.harmless || grammar::misses_no_port(lower);
+    if is_sound || is_replaced(lower, grade, row) || foreign::is_of_other_layer(lower) {
         return None;
     }
     if foreign::is_of_tcp(lower) {
@@ -217,10 +218,18 @@ fn over_tcp(line: &Lower<'_>) -> Reading {
     } else if errno(line) == Some(Errno::EADDRINUSE) {
         // A program cannot listen, whatever it transfers data with.
         SymptomKind::AddressInUse
+    } else if foreign::gives_gpu_memory(&line.lower, errno(line)) {
+        SymptomKind::SocketFallback
+    } else if foreign::registers_memory(&line.lower) {
+        SymptomKind::BackendFailed
     } else {
         SymptomKind::TcpError
     };
-    Reading::of(kind, 0)
+    let errno = errno(line).filter(|_| kind == SymptomKind::SocketFallback);
+    Reading {
+        errno,
+        ..Reading::of(kind, 0)
+    }
 }
 
 /// What a failed operation in a line in lower case shows, whose name begins at `at`.
@@ -488,12 +497,16 @@ pub(super) fn symptom(line: &Lower<'_>, reading: Reading, number: u64) -> Sympto
                 .any(|program| line.lower.contains(program));
     Symptom {
         kind,
-        grade: if goes_on
+        grade: if kind == SymptomKind::SocketFallback && foreign::gives_gpu_memory(&line.lower, named.errno) {
+            symptom::Grade::Failure
+        } else if goes_on
             || is_of_ucx_client(&line.lower)
             || kind == SymptomKind::PortNotActive && fabric::lists_port_down(&line.lower)
         {
             symptom::Grade::Degraded
-        } else if kind == SymptomKind::PciRoom && is_needless(&line.lower) {
+        } else if kind == SymptomKind::PciRoom && is_needless(&line.lower)
+            || kind == SymptomKind::ModuleMissing && fabric::is_without_manager(&line.lower)
+        {
             symptom::Grade::Note
         } else {
             kind.grade()

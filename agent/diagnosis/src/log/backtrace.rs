@@ -1,0 +1,190 @@
+//! Traces of a program that crashed: those of a debugger, of the C library, of UCX and of Ceph. The innermost function shows which library crashed.
+
+use super::line::excerpt;
+
+/// What prints the trace, and what the C library calls before: not where the program crashed.
+const HANDLERS: [&str; 16] = [
+    "waitpid",
+    "ucs_debugger",
+    "ucs_error",
+    "ucs_handle_error",
+    "ucs_debug",
+    "signal handler",
+    "handle_fatal_signal",
+    "handle_oneshot_fatal",
+    "killpg",
+    "raise",
+    "abort",
+    "gsignal",
+    "sigaction",
+    "libc.so",
+    "libpthread",
+    "memcpy",
+];
+/// Beginnings of the functions of libraries of RDMA.
+const FUNCTIONS: [&str; 14] = [
+    "ucma_", "rdma_", "ibv_", "__ibv_", "mlx5_", "mlx4_", "irdma_", "bnxt_re_", "efa_", "hfi1_", "psm2_",
+    "psm3_", "uct_ib", "uct_rc",
+];
+/// Libraries of RDMA, and the names of classes that use it.
+const NAMES: [&str; 11] = [
+    "libibverbs",
+    "librdmacm",
+    "libmlx5",
+    "libmlx4",
+    "-rdmav",
+    "libuct_ib",
+    "rdmaconnect",
+    "rdmaworker",
+    "rdmastack",
+    "rdmadispatcher",
+    "infiniband::",
+];
+
+/// What the traces so far show.
+#[derive(Debug, Default)]
+pub(super) struct Backtrace {
+    /// The frame that decides whose crash it is was read.
+    decided: bool,
+    /// The number of the last frame.
+    last: Option<u32>,
+    /// The first crash in a library of RDMA: the frame and its line.
+    found: Option<(String, u64)>,
+}
+
+impl Backtrace {
+    /// Adds a line.
+    pub(super) fn add(&mut self, text: &str, line: u64) {
+        let Some((index, frame)) = frame(text) else {
+            return;
+        };
+        if self.last.is_none_or(|last| index <= last) {
+            self.decided = false;
+        }
+        self.last = Some(index);
+        let lower = frame.to_ascii_lowercase();
+        if lower.contains("signal handler called") {
+            self.decided = false;
+            return;
+        }
+        let is_unnamed = lower.starts_with("(()") || lower.is_empty();
+        if self.decided || is_unnamed || HANDLERS.iter().any(|name| lower.contains(name)) {
+            return;
+        }
+        self.decided = true;
+        if is_of_rdma(&lower) {
+            self.found.get_or_insert_with(|| (excerpt(text.trim(), 0), line));
+        }
+    }
+
+    /// The first crash in a library of RDMA.
+    pub(super) fn found(&self) -> Option<(&str, u64)> {
+        self.found.as_ref().map(|(text, line)| (text.as_str(), *line))
+    }
+}
+
+/// Whether a text is a frame of such a trace, in a library of RDMA.
+pub(crate) fn is_frame(text: &str) -> bool {
+    frame(text).is_some_and(|(_, frame)| is_of_rdma(&frame.to_ascii_lowercase()))
+}
+
+/// The number of a frame, and what it names: `#7  0x0000ffff in ucma_process_addr_resolved (evt=0x1c)`, ` 3: (RDMAWorker::handle()+0xce) [0x7f…]`,
+/// ` 4  /usr/lib64/libmlx5.so.1(+0x1234) [0x7f…]`, `[node1:812] [ 4] /usr/lib64/libibverbs.so.1(ibv_poll+0x1)[0x7f…]`.
+fn frame(text: &str) -> Option<(u32, &str)> {
+    let trimmed = text.trim();
+    let rest = match trimmed.strip_prefix('[') {
+        Some(rest) => rest.split_once("] [")?.1.trim_start(),
+        None => trimmed.strip_prefix('#').unwrap_or(trimmed),
+    };
+    let end = rest.find(|c: char| !c.is_ascii_digit())?;
+    let index = rest[..end].parse().ok().filter(|index| *index < 1000)?;
+    let rest = &rest[end..];
+    let frame = rest
+        .strip_prefix([']', ':'])
+        .unwrap_or(rest)
+        .strip_prefix(' ')?
+        .trim_start();
+    let is_of_gdb =
+        trimmed.starts_with('#') && (frame.contains(" (") || frame.contains("signal handler called"));
+    let has_place =
+        frame.ends_with(']') && frame.contains("[0x") || frame.contains(" at ") && frame.contains("0x");
+    let of_ucx = frame.starts_with("0x") && frame.contains("()");
+    let name = match frame.split_once(" in ").filter(|_| is_of_gdb) {
+        Some((_, name)) => name,
+        None if of_ucx => frame.split_once(' ')?.1.trim_start(),
+        None => frame,
+    };
+    (is_of_gdb || has_place || of_ucx).then_some((index, name))
+}
+
+/// Whether a frame in lower case is in a library of RDMA.
+fn is_of_rdma(frame: &str) -> bool {
+    let is_named = |text: &str| FUNCTIONS.iter().any(|name| text.starts_with(name));
+    // The arguments of a function, and the file of its source, name other things.
+    let file = frame.split('(').next().unwrap_or_default();
+    let name = frame
+        .split([' ', '('])
+        .find(|word| !word.is_empty())
+        .unwrap_or_default();
+    let called = frame
+        .split_once('(')
+        .map(|(_, inner)| inner.split(['+', ')']).next().unwrap_or_default());
+    is_named(name)
+        || NAMES.iter().any(|part| file.contains(part))
+        || called.is_some_and(|called| {
+            frame.contains("[0x") && (is_named(called) || NAMES.iter().any(|part| called.contains(part)))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(lines: &[&str]) -> Option<u64> {
+        let mut trace = Backtrace::default();
+        for (number, line) in (1..).zip(lines) {
+            trace.add(line, number);
+        }
+        trace.found().map(|(_, line)| line)
+    }
+
+    #[test]
+    fn the_innermost_function_shows_whose_crash_it_is() {
+        let gdb = [
+            "#0  0x0000ffffb62b0578 in waitpid () from /lib64/libpthread.so.0",
+            "#5  0x0000ffffb678dbc4 in ucs_error_signal_handler (signo=11) at ../debug.c:957",
+            "#6  <signal handler called>",
+            "#7  0x0000ffffb64e6af8 in ucma_process_addr_resolved (evt=0x1c600070) at src/cma.c:2002",
+            "#8  rdma_get_cm_event (channel=0x1c6376a0) at src/cma.c:2225",
+        ];
+        assert_eq!(found(&gdb), Some(4));
+        let of_ceph = [
+            " 1: (()+0x90da02) [0x7f4aa3403a02]",
+            " 2: (()+0xf100) [0x7f4aa1471100]",
+            " 3: (RDMAConnectedSocketImpl::submit(bool)+0xa3b) [0x7f4aa3638d7b]",
+        ];
+        assert_eq!(found(&of_ceph), Some(3));
+        assert_eq!(
+            found(&[
+                "[n1:812] [ 0] /lib64/libpthread.so.0(+0xf630)[0x7f1]",
+                "[n1:812] [ 1] /lib64/libmlx5.so.1(+0x1234)[0x7f2]"
+            ]),
+            Some(2)
+        );
+        // What the program did itself, and what only called the library.
+        for other in [
+            &[
+                "#0  main (argc=1) at app.c:3",
+                "#1  ibv_poll_cq (cq=0x1) at verbs.h:1",
+            ][..],
+            &[
+                " 1: (Monitor::tick()+0x1) [0x7f4a]",
+                " 2: (RDMAWorker::run()+0x1) [0x7f4b]",
+            ],
+            &["1: mlx5_0 port 1 is active", "2: ibv_devinfo"],
+            &["#1 mlx5_0 is up"],
+        ] {
+            assert_eq!(found(other), None, "{other:?}");
+        }
+    }
+}
