@@ -13,7 +13,7 @@ use crate::symptom::SymptomKind::{
     AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
     ConnectFailed, ConnectInvalid, ConnectNoDevice, ConnectTimedOut, Corrupted, CqError, CreateFailed,
     CreateRefused, CreateUnexplained, DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed,
-    DriverNotBuilt, DriverNotReady, FirmwareMismatch, FunctionUnconfigured, GpuError, GpuLinkError,
+    DriverNotBuilt, DriverNotReady, FirmwareMismatch, FunctionUnconfigured, GpuError, GpuLinkError, GpuNotStarted,
     GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed, NoDevice,
     NoProvider, OpenFailed, PciFault, PciLimited, PeerMemoryError, PortInitializing, PortNotActive,
     PostRefused, ProbeFailed, ProbeTimedOut, QueueError, QueueFatal, RegMrFailed, RegMrNoMemory,
@@ -89,7 +89,7 @@ pub(super) static GPU_FAULT: KnownCause = KnownCause {
         FindingCase::GpuFailed,
         FindingCase::GpuError,
     ],
-    often: &[GpuStopped, GpuLinkError],
+    often: &[GpuStopped, GpuLinkError, GpuNotStarted],
     sometimes: &[GpuError],
     weigh: weigh::gpu_fault,
 };
