@@ -207,7 +207,9 @@ fn may_begin(bytes: &[u8]) -> bool {
     let line = bytes.trim_ascii_start();
     let is_field = |line: &[u8]| {
         let fields = FIELDS.iter().chain(&OF_DMESG);
-        fields.map(|name| name.as_bytes()).any(|name| line.starts_with(name))
+        fields
+            .map(|name| name.as_bytes())
+            .any(|name| line.starts_with(name))
     };
     match line.first() {
         Some(b'{' | b'd') => memchr::memmem::find(line, b"\"MESSAGE\"").is_some() || is_heading_of(line),
@@ -291,9 +293,7 @@ fn bytes_of(value: &Value) -> Option<Vec<u8>> {
 
 /// The severity that `dmesg` names.
 fn level(text: &str) -> Option<u8> {
-    const NAMES: [&str; 8] = [
-        "emerg", "alert", "crit", "err", "warn", "notice", "info", "debug",
-    ];
+    const NAMES: [&str; 8] = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"];
     let named = NAMES.iter().position(|name| *name == text);
     match named {
         Some(level) => u8::try_from(level).ok(),
@@ -323,7 +323,9 @@ mod tests {
         }
         journal.end();
         lines.extend(journal.complete());
-        let texts = lines.iter().map(|line| String::from_utf8_lossy(line).into_owned());
+        let texts = lines
+            .iter()
+            .map(|line| String::from_utf8_lossy(line).into_owned());
         texts.filter(|line| line.len() > 3).collect()
     }
 
@@ -339,8 +341,16 @@ mod tests {
             "{\n   \"dmesg\": [\n      {\n         \"fac\": \"kern\",\n         \"pri\": \"err\",\n         \"time\":  1234.567890,\n         \"msg\": \"efa 0000:50:00.0: stuck \\\"x\\\"\"\n      },{\n",
         ] {
             let lines = lines(log);
-            assert_eq!(lines.iter().filter(|line| *line == kernel).count(), 1, "{log}: {lines:?}");
-            assert!(!lines.iter().any(|line| line.contains("PRIORITY") || line.contains("_TRANSPORT")));
+            assert_eq!(
+                lines.iter().filter(|line| *line == kernel).count(),
+                1,
+                "{log}: {lines:?}"
+            );
+            assert!(
+                !lines
+                    .iter()
+                    .any(|line| line.contains("PRIORITY") || line.contains("_TRANSPORT"))
+            );
         }
     }
 

@@ -85,9 +85,9 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
         // A paravirtual or elastic adapter is one of the cloud's.
         let is_of_cloud = case.symptoms.iter().any(|symptom| {
             let text = text(symptom);
-            ["erdma", "efa", "ena", "gve", "mana"]
-                .iter()
-                .any(|driver| text.contains(&format!("{driver} 0000:")) || text.contains(&format!("{driver}: probe")))
+            ["erdma", "efa", "ena", "gve", "mana"].iter().any(|driver| {
+                text.contains(&format!("{driver} 0000:")) || text.contains(&format!("{driver}: probe"))
+            })
         });
         let step = if is_of_cloud { OF_CLOUD } else { GIVEN };
         scales.next_step = Some(step.to_owned());
