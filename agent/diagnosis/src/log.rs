@@ -31,6 +31,7 @@ mod grade;
 mod grammar;
 mod install;
 mod interfaces;
+mod journal;
 mod kernel;
 mod line;
 mod listing;
@@ -209,6 +210,7 @@ pub struct LogReader {
     head: Vec<u8>,
     style: document::Style,
     source: source::Source,
+    journal: journal::Journal,
     /// Whose the PCI functions are.
     owners: owners::Owners,
     /// Whether a channel within a node, or over the network, was seen.
@@ -243,6 +245,8 @@ impl LogReader {
         if self.inside {
             self.end_line();
         }
+        self.journal.end();
+        self.search_records();
         self.stop_awaiting();
         self.add_whole();
         self.log.measured = self.recogniser.measured();
@@ -440,7 +444,23 @@ impl LogReader {
         self.begun.clear();
     }
 
+    /// A line that was not too long to be read at once. What is a field of a record counts with its record.
     fn line(&mut self, bytes: &[u8]) {
+        let line = self.journal.add(bytes);
+        self.search_records();
+        if line == journal::Line::Plain {
+            self.count_line(bytes);
+        }
+    }
+
+    /// Searches the messages of the records that are complete.
+    fn search_records(&mut self) {
+        for line in self.journal.complete() {
+            self.count_line(&line);
+        }
+    }
+
+    fn count_line(&mut self, bytes: &[u8]) {
         self.log.lines += 1;
         self.log.readable += u64::from(bytes.iter().any(|byte| !byte.is_ascii_whitespace() && *byte != 0));
         self.search(bytes);

@@ -339,7 +339,7 @@ fn of_queue_pair(text: &str) -> Option<Message<'_>> {
 fn of_function(text: &str) -> Option<Message<'_>> {
     let (prefix, rest) = text.strip_prefix('[')?.split_once(")]")?;
     let (function, device) = prefix.split_once('(')?;
-    let driver = function.split(['_', ':']).next()?;
+    let driver = function.trim_start_matches('_').split(['_', ':']).next()?;
     is_adapter(driver).then(|| Message {
         writer: Writer::Adapter,
         driver,

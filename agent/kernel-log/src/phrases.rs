@@ -120,6 +120,10 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         (&["unable to read vpd"], None),
         // A command that the firmware does not have (`HWRM_ERR_CODE_CMD_NOT_SUPPORTED`): the driver tries without.
         (&["hwrm req_type", "error 0xffff"], None),
+        // bnxt: the end of a ring (HWRM_RING_FREE), and how it joins interrupts, which the driver adapts to the traffic all the time.
+        (&["hwrm req_type 0x51 ", "error 0x"], None),
+        (&["hwrm req_type 0x52 ", "error 0x"], None),
+        (&["hwrm req_type 0x53 ", "error 0x"], None),
         (&["due to firmware status:"], Some(AdapterHealth)),
         // A reset that the driver itself requested.
         (&["non-fatal"], None),
@@ -213,6 +217,11 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         (&["fw stuck"], Some(AdapterHealth)),
         (&["mqe timeout"], Some(CommandTimeout)),
         (&["unrecoverable"], Some(AdapterHealth)),
+        // be2net.
+        (&["non-recoverable"], Some(AdapterHealth)),
+        (&["error detected in the adapter"], Some(AdapterHealth)),
+        (&["ue: ", " bit set"], Some(AdapterHealth)),
+        (&["reboot", "to recover"], Some(AdapterHealth)),
         (&["catastrophic"], Some(AdapterHealth)),
         (&["critical error"], Some(AdapterHealth)),
         // mlx4 could not map where the adapter would report one.
@@ -244,7 +253,7 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         (&["qp ", " error: "], Some(DriverError)),
         (&["catas error"], Some(DriverError)),
         (&["catast error"], Some(DriverError)),
-        (&["tid_timeout"], Some(TxTimeout)),
+        (&["tid_timeout"], Some(DriverError)),
         (&["multicast join failed"], Some(DriverError)),
         (&["failed to initialize port"], Some(DriverError)),
         (&["sriov", "failed"], Some(DriverError)),

@@ -4,9 +4,15 @@ use super::{
     Fact, Grade, LogReader, MAX_NAMES, MAX_SYMPTOMS, MAX_UNRECOGNISED, Symptom, SymptomKind, cluster, gpu,
     operator, owners,
 };
+use crate::symptom::Software;
 
 /// What libibverbs says of a device of the kernel that no library serves.
 const UNSERVED: &str = "no userspace device-specific driver found";
+
+/// How often a link goes down that is not in order.
+const FLAPS: u64 = 4;
+/// The number of ports whose links are told from one another.
+const MAX_PORTS: usize = 16;
 
 impl LogReader {
     /// The link of a device that was reported down is up again, or its address range was assigned in a second attempt.
@@ -15,7 +21,10 @@ impl LogReader {
         for symptom in &mut self.log.symptoms {
             let is_its = symptom.named.function.as_ref() == Some(&name)
                 || symptom.named.device.as_ref() == Some(&name);
-            let is_down = symptom.kind == SymptomKind::PortError && symptom.grade == Grade::Degraded;
+            // A link that goes down again and again is not in order while it is up.
+            let is_down = symptom.kind == SymptomKind::PortError
+                && symptom.grade == Grade::Degraded
+                && symptom.count < FLAPS;
             let can_recover =
                 is_down || symptom.kind == SymptomKind::PciRoom || gpu::can_recover(symptom.kind);
             if can_recover && is_its {
@@ -82,12 +91,14 @@ impl LogReader {
             .iter()
             .filter(|known| owners::is_of_function(known.kind))
             .count();
+        let ports = symptoms.iter().filter(|known| is_link(known)).count();
         let same = |known: &Symptom| {
             known.kind == symptom.kind
                 && if symptom.kind == SymptomKind::Unrecognised {
                     unrecognised >= MAX_UNRECOGNISED || known.text == symptom.text
                 } else {
                     known.named.device == symptom.named.device
+                        && (ports >= MAX_PORTS || !is_other_port(known, &symptom))
                         && (!owners::is_of_function(symptom.kind)
                             || owners::is_of_port(known) == owners::is_of_port(&symptom)
                                 && self.owners.are_counted_together(known, &symptom, of_functions))
@@ -117,7 +128,7 @@ impl LogReader {
                 known.kind,
                 SymptomKind::PeerClosed | SymptomKind::PeerUnreachable | SymptomKind::PeerMemoryError
             );
-            let is_again = is_again || gpu::can_recover(known.kind);
+            let is_again = is_again || is_link(known) || gpu::can_recover(known.kind);
             if is_again || cluster::is_of_any_pod(known.kind, &known.text) {
                 known.grade = known.grade.max(symptom.grade);
             }
@@ -135,6 +146,16 @@ impl LogReader {
             self.log.dropped += 1;
         }
     }
+}
+
+/// Whether the kernel reports a link that went down.
+fn is_link(symptom: &Symptom) -> bool {
+    symptom.kind == SymptomKind::PortError && symptom.software == Some(Software::Kernel)
+}
+
+/// Whether two such reports are of the ports of different functions.
+fn is_other_port(one: &Symptom, other: &Symptom) -> bool {
+    is_link(one) && is_link(other) && one.named.function != other.named.function
 }
 
 /// Whether a text has a name that is not the beginning of another one.

@@ -17,7 +17,8 @@ static WRITERS: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(rdma_health_ke
 /// themselves: `mlx5_0`, `hns_roce_hw_v2`, `ib0`.
 fn is_writer(lower: &str, found: Occurrence) -> bool {
     let next = lower.as_bytes().get(found.end);
-    found.begins(lower)
+    // The functions of qed may begin with an underscore: `[_qed_mcp_cmd_and_union:631(ens2f0)]The MFW failed …`.
+    (found.begins(lower) || lower[..found.start].ends_with("[_"))
         && (found.ends(lower) || next.is_some_and(|byte| *byte == b'_' || byte.is_ascii_digit()))
 }
 

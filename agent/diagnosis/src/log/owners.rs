@@ -158,6 +158,14 @@ impl Owners {
         self.functions.get(function) == Some(&true)
     }
 
+    /// Whether an RDMA adapter or a GPU is in the PCI domain of a function.
+    fn has_ours_near(&self, function: &str) -> bool {
+        let domain = function.split(':').next().unwrap_or_default();
+        self.functions
+            .iter()
+            .any(|(other, is_ours)| *is_ours && other.split(':').next() == Some(domain))
+    }
+
     /// Whether a function is known to be neither an RDMA adapter nor a GPU.
     pub(super) fn is_other(&self, function: &str) -> bool {
         let source = || {
@@ -193,6 +201,14 @@ impl Owners {
             // A port counts for what it leads to.
             if symptom.kind == K::PciFault && is_of_port(symptom) && below.is_some() {
                 symptom.named.function = below.cloned();
+            }
+            let function = symptom.named.function.as_deref();
+            // The IOMMU names no driver; another line does.
+            if symptom.kind == K::IommuFault && function.is_some_and(|function| self.is_ours(function)) {
+                symptom.known = true;
+            }
+            if is_of_bridge(symptom) && !function.is_some_and(|function| self.has_ours_near(function)) {
+                symptom.grade = symptom.grade.min(Grade::Unrecognised);
             }
             let function = symptom.named.function.as_deref();
             let is_below = || is_of_port(symptom) && self.affects_others();
@@ -232,6 +248,12 @@ pub(super) fn is_of_function(kind: K) -> bool {
 /// What the PCI core says of a port is not what it says of an adapter.
 pub(super) fn is_of_port(symptom: &Symptom) -> bool {
     symptom.text.contains("pcieport ")
+}
+
+/// Whether Power isolated what is below a host bridge, without a word of what that is.
+fn is_of_bridge(symptom: &Symptom) -> bool {
+    let is_first = |function: &String| function.ends_with(":00:00.0");
+    symptom.text.contains("EEH: ") && symptom.named.function.as_ref().is_some_and(is_first)
 }
 
 /// Whether the PCI core says of a function, but not of a port, that it could not recover it: `xhci_hcd 0000:97:00.0: AER: can't recover (…)`.

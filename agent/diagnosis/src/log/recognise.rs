@@ -61,7 +61,7 @@ use super::{
     shown::{Shown, has_ample_memlock},
     success::Successes,
     tables::{self, Tables},
-    trace::{Below, Report},
+    trace::{self, Below, Report},
     unwarned::{Part, Unwarned},
     waiting,
     wrapped::{self, Frame},
@@ -93,6 +93,8 @@ pub(super) struct Recogniser {
     frame: Frame,
     /// A report of the kernel whose call trace may follow.
     report: Option<Report>,
+    /// The last line that began a report.
+    reported: Option<u64>,
     /// A crash outside RDMA whose callers may follow.
     below: Option<Below>,
     /// The first crash whose place the log does not show.
@@ -412,7 +414,14 @@ impl Recogniser {
         if let Some(reading) = self.of_cluster(&line.lower) {
             return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
-        if let Some(report) = Report::begin(text, &line.lower, number) {
+        let headless = || {
+            let is_reported = self.reported.is_some_and(|at| number <= at + trace::WITHIN);
+            (!is_reported)
+                .then(|| Report::without_head(text, &line.lower, number))
+                .flatten()
+        };
+        if let Some(report) = Report::begin(text, &line.lower, number).or_else(headless) {
+            self.reported = Some(number);
             self.end_report();
             self.report = Some(report);
             // It may name the module itself.

@@ -8,7 +8,7 @@ use super::line::excerpt;
 use crate::symptom::SymptomKind::{self as K};
 
 /// Number of lines after the first one of a report in which its call trace follows.
-const WITHIN: u64 = 48;
+pub(super) const WITHIN: u64 = 48;
 
 /// First lines of such reports in lower case, all their phrases.
 const HEADERS: &[(&[&str], K)] = &[
@@ -41,7 +41,7 @@ const CRASHES: &[&str] = &[
 /// Phrases of [`HEADERS`] and [`CRASHES`] that make a line worth reading.
 pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
     let headers = HEADERS.iter().filter_map(|(phrases, _)| phrases.last().copied());
-    headers.chain(CRASHES.iter().copied())
+    headers.chain(CRASHES.iter().copied()).chain(["call trace:"])
 }
 
 /// A report whose call trace is not read yet.
@@ -107,7 +107,17 @@ impl Report {
             None if is_crash => K::DriverCrashed,
             None => return None,
         };
-        Some(Self {
+        Some(Self::new(kind, text, line, is_crash))
+    }
+
+    /// The report of which a log shows only the trace: what happened is not known.
+    pub(super) fn without_head(text: &str, lower: &str, line: u64) -> Option<Self> {
+        let is_head = lower.trim_end().ends_with("call trace:");
+        is_head.then(|| Self::new(K::ModuleMismatch, text, line, false))
+    }
+
+    fn new(kind: K, text: &str, line: u64, is_crash: bool) -> Self {
+        Self {
             kind,
             line,
             text: excerpt(text, 0),
@@ -119,7 +129,7 @@ impl Report {
             in_module: false,
             with_package: false,
             of_packets: false,
-        })
+        }
     }
 
     /// The crash in a module that is not of RDMA, as far as this line shows it.
@@ -382,7 +392,8 @@ pub(crate) fn call(line: &str) -> Option<(&str, &str)> {
     let module = inner.split(' ').next()?;
     let (before, _) = call.rsplit_once("+0x").filter(|_| is_end)?;
     let function = before.rsplit([' ', ':']).next()?;
-    Some((function, module))
+    // The room that the kernel leaves before a function.
+    Some((function.strip_prefix("__pfx_").unwrap_or(function), module))
 }
 
 /// The module from another source than the kernel's that is being loaded: `Modules linked in: mlx5_core(OE+) mlx_compat(OE) …`.

@@ -14,6 +14,36 @@ pub(super) fn settle(log: &mut Log, ranks: &Ranks) {
     of_networks(log, ranks);
     of_provider(log);
     of_signals(log);
+    of_signature(log);
+}
+
+/// The kernel refuses modules because of their signature and does not name them. If those of RDMA are missing, it is theirs.
+fn of_signature(log: &mut Log) {
+    const REFUSED: [&str; 4] = [
+        "Loading of unsigned module is rejected",
+        "Loading of module with unsupported crypto is rejected",
+        "Loading of module with unavailable key is rejected",
+        "unsigned module loading is restricted",
+    ];
+    let is_refused = |symptom: &Symptom| REFUSED.iter().any(|words| symptom.text.contains(words));
+    let is_missing = |symptom: &Symptom| symptom.kind == K::ModuleMissing && symptom.grade == Grade::Failure;
+    if !log.symptoms.iter().any(is_missing) {
+        return;
+    }
+    let mut found = false;
+    for symptom in &mut log.symptoms {
+        if symptom.kind == K::Unrecognised && is_refused(symptom) {
+            symptom.kind = K::ModuleUnsigned;
+            symptom.grade = if found { Grade::Note } else { Grade::Failure };
+            symptom.known = true;
+            found = true;
+        }
+    }
+    for symptom in &mut log.symptoms {
+        if found && is_missing(symptom) {
+            symptom.grade = Grade::Secondary;
+        }
+    }
 }
 
 /// A signal interrupted the call which opens the adapter: the device is there.

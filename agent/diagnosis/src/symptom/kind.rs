@@ -159,6 +159,7 @@ kinds! {
     FunctionUnconfigured: Failure, "function-unconfigured", "a virtual function could not be created, or not be configured for a pod or a virtual machine";
     GpuDoorbellFailed: Failure, "gpu-doorbell-failed", "the adapter's doorbells could not be mapped for GPU-initiated communication (IBGDA)";
     GpuStopped: Failure, "gpu-stopped", "the kernel log shows that a GPU failed and must be reset";
+    GpuNotStarted: Degraded, "gpu-not-started", "the driver of a GPU did not start it";
     GpuLinkError: Degraded, "gpu-link-error-logged", "the kernel log shows an error of a connection between GPUs (NVLink, xGMI)";
     GpuError: Secondary, "gpu-error-logged", "the kernel log shows an error of a GPU that most often an application causes";
     PeerMemoryError: Failure, "peer-memory-error", "the peer-memory module reported an error";

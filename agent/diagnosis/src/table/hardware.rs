@@ -14,8 +14,8 @@ use crate::symptom::SymptomKind::{
     ConnectFailed, ConnectInvalid, ConnectNoDevice, ConnectTimedOut, Corrupted, CqError, CreateFailed,
     CreateRefused, CreateUnexplained, DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed,
     DriverNotBuilt, DriverNotReady, FirmwareMismatch, FunctionUnconfigured, GpuError, GpuLinkError,
-    GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed, NoDevice,
-    NoProvider, OpenFailed, PciFault, PciLimited, PeerMemoryError, PortInitializing, PortNotActive,
+    GpuNotStarted, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed,
+    NoDevice, NoProvider, OpenFailed, PciFault, PciLimited, PeerMemoryError, PortInitializing, PortNotActive,
     PostRefused, ProbeFailed, ProbeTimedOut, QueueError, QueueFatal, RegMrFailed, RegMrNoMemory,
     ResourceUnavailable, RtsRefused, SlotPower, SocketFallback, VersionMismatch,
 };
@@ -89,7 +89,7 @@ pub(super) static GPU_FAULT: KnownCause = KnownCause {
         FindingCase::GpuFailed,
         FindingCase::GpuError,
     ],
-    often: &[GpuStopped, GpuLinkError],
+    often: &[GpuStopped, GpuLinkError, GpuNotStarted],
     sometimes: &[GpuError],
     weigh: weigh::gpu_fault,
 };

@@ -29,6 +29,10 @@ pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
     // The heading alone does not say where.
     scales.next_step = Some(match call(&symptom.text) {
         None => format!("{KEEP} {OTHER}"),
+        Some((function, module)) if is_lockup(&symptom.text) => format!(
+            "A CPU does not leave the function {function} of the module {module}. Look for what the driver logged before: a command without an answer, or an adapter that does \
+            not work (journalctl -k -b | grep -i -e timeout -e health -e {module}). If there is such a line, it is the reason. {KEEP} {OTHER}"
+        ),
         Some((function, module)) => format!(
             "The module {module} crashed in its function {function}, which is an error of the module. {KEEP} {}",
             if is_software_rdma(module) {
@@ -38,6 +42,13 @@ pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
             }
         ),
     });
+}
+
+/// Whether the kernel reports a CPU that hangs, and no crash.
+fn is_lockup(text: &str) -> bool {
+    ["soft lockup", "self-detected stall"]
+        .iter()
+        .any(|words| text.contains(words))
 }
 
 /// What an adapter's driver reported that got no interrupts and then gave up: the first line of such a chain says why, the later ones only that.
@@ -110,11 +121,21 @@ const RECOVERY: &str = "Write the firmware again: the flash has no valid image, 
 
 /// What to do where the words of a message say more than its kind.
 fn of_message(case: &Case<'_>, scales: &mut Scales) {
-    const STEPS: [(&str, &str); 10] = [
+    const STEPS: [(&str, &str); 12] = [
         ("flash recovery", RECOVERY),
         ("livefish", RECOVERY),
         ("e-switch: failed", SWITCHDEV),
         ("create_flow_table", SWITCHDEV),
+        (
+            "iommu required",
+            "Switch the IOMMU on: usNIC gives programs access to the adapter only through it. Enable VT-d or AMD-Vi in the BIOS, add intel_iommu=on (on AMD it is on by default) to the \
+            kernel command line, and restart the node. ls /sys/class/iommu must list a unit. Then load usnic_verbs again.",
+        ),
+        (
+            "rxe_invalidate_m",
+            "SoftRoCE (rdma_rxe) of this kernel and the user of its memory regions do not agree about a key, which is an error of a module and of no adapter. Use another version of the kernel, or \
+            the RDMA device of an adapter, or soft iWARP (siw).",
+        ),
         ("alloc irq", INTERRUPTS),
         ("enable irq", INTERRUPTS),
         (

@@ -82,7 +82,15 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
     } else if case.log.is_some_and(|log| log.marks.hyperv) {
         scales.next_step = Some(GUEST.to_owned());
     } else if case.symptoms.iter().any(|symptom| is_of_guest(symptom)) {
-        scales.next_step = Some(GIVEN.to_owned());
+        // A paravirtual or elastic adapter is one of the cloud's.
+        let is_of_cloud = case.symptoms.iter().any(|symptom| {
+            let text = text(symptom);
+            ["erdma", "efa", "ena", "gve", "mana"].iter().any(|driver| {
+                text.contains(&format!("{driver} 0000:")) || text.contains(&format!("{driver}: probe"))
+            })
+        });
+        let step = if is_of_cloud { OF_CLOUD } else { GIVEN };
+        scales.next_step = Some(step.to_owned());
     }
     if case.node.kernel_log.known().is_none() {
         scales.unseen("kernel log");
@@ -98,8 +106,12 @@ const INTERRUPT: &str = "Load the driver with the other kind of interrupts, sinc
 const GUEST: &str = "Stop the virtual machine so that it is deallocated, and start it again (on Azure: redeploy), so that it gets another host: the \
     host did not answer for the adapter, whose firmware the guest cannot change. If it happens again, report it to the operator of the host with the \
     time and the lines of journalctl -k | grep -e hv_pci -e mana -e mlx5.";
+/// The same on other clouds.
+const OF_CLOUD: &str = "Stop the instance and start it again, so that it gets another host: the adapter belongs to the provider, and the guest can change neither its firmware nor its host. \
+    If it does not start there, update the driver to the release that the provider recommends for this instance and kernel, and report it to the provider with the lines of \
+    journalctl -k that name the adapter.";
 /// The same where a hypervisor such as KVM gives a function to the guest.
-const GIVEN: &str = "On the host, check the physical function, and that the virtual function is not given to two guests: journalctl -k | grep mlx5, ip link show PF. Then \
+const GIVEN: &str = "On the host, check the physical function, and that the virtual function is not given to two guests: journalctl -k | grep -e mlx5 -e vfio, ip link show PF. Then \
     detach the function, reset it there (echo 1 > /sys/bus/pci/devices/ADDRESS/reset), and give it to the guest again. The adapter is on the first bus, \
     where a hypervisor puts what it gives to a virtual machine: the guest can neither update its firmware nor reset it.";
 /// The same on `VMware`.
@@ -173,6 +185,11 @@ pub(crate) fn is_silent(symptom: &Symptom) -> bool {
     symptom.named.errno.is_some_and(|errno| SILENT.contains(&errno)) || waited()
 }
 
+/// What to do about a GPU that another driver holds.
+const HELD: &str = "Another driver holds the GPU, so that NVIDIA's cannot start it: lspci -nnk shows which one is in use. For nouveau write blacklist nouveau and options nouveau \
+    modeset=0 to a file in /etc/modprobe.d, rebuild the initramfs (update-initramfs -u, or dracut -f), and restart the node. vfio-pci holds a GPU that is meant for a virtual \
+    machine: leave it, or take its id out of the options of vfio-pci.";
+
 /// The kernel reports that it had no memory. ENOMEM alone can as well be a limit of the adapter.
 /// The connections between GPUs have a manager of their own.
 pub(crate) fn gpu_fault(case: &Case<'_>, scales: &mut Scales) {
@@ -182,6 +199,10 @@ pub(crate) fn gpu_fault(case: &Case<'_>, scales: &mut Scales) {
         "nvls.cc",
         "NVLink SHARP",
     ];
+    if let Some(symptom) = case.seen(&[SymptomKind::GpuNotStarted]).next() {
+        scales.next_step = Some(HELD.to_owned());
+        return scales.fits(&symptom.source, &symptom.text);
+    }
     let of_fabric = case
         .seen(&[SymptomKind::GpuLinkError])
         .find(|symptom| OF_FABRIC.iter().any(|words| symptom.text.contains(words)));

@@ -75,7 +75,7 @@ fn access_denied(node: &Node, _: &Expectations) -> Vec<Draft> {
         let mut nodes: Vec<_> = denials.iter().map(|event| event.device.to_string()).collect();
         nodes.truncate(SHOWN);
         let message = format!(
-            "{by} denied processes {}{} in /dev/infiniband ({})",
+            "{by} did not let processes open {}{} in /dev/infiniband ({})",
             nodes.join(", "),
             and_more(denials.len() - nodes.len()),
             when(&count_of(count, "message"), last),

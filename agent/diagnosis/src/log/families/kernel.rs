@@ -15,6 +15,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["bus number out of range", "sr-iov"], K::PciRoom),
     (&["can't enable", "vfs (bus"], K::PciRoom),
     (&["error requesting bars"], K::PciRoom),
+    (&["region assigned to your nvidia device is invalid"], K::PciRoom),
+    // Another driver, most often nouveau, holds the GPU.
+    (&["is already bound to ", "nvrm: gpu"], K::GpuNotStarted),
     (
         &["failed to enable sriov", "msi-x interrupts"],
         K::FunctionUnconfigured,
@@ -66,6 +69,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (&["nmlx5_core", "failed to init hca"], K::AdapterNotStarted),
     (&["qedr", "failed to init rdma"], K::AdapterNotStarted),
+    (&["iommu required but not present"], K::AdapterNotStarted),
     (&["cqp op[", "failed with major error"], K::CommandRefused),
     (
         &["i40iw", "error cqp command", "completion maj"],
@@ -220,6 +224,14 @@ pub(super) const ROWS: &[Row] = &[
     (&["2rts_qp", "failed, status bad"], K::ConnectInvalid),
     (&["mlx5_cmd", "failed, status bad"], K::CommandRefused),
     (&["qplib: cmdq[", "status 0x"], K::CommandRefused),
+    // mlx4 in MLNX_OFED: `command SET_PORT (0xc) failed: in_param=…, fw status = 0x40`.
+    (&["fw status = 0x", "command "], K::CommandRefused),
+    // mlx4 makes the special queue pairs of its virtual functions.
+    (&["couldn't create special qp"], K::CommandRefused),
+    // SoftRoCE and a user of its memory regions do not agree about a key.
+    (&["rxe_invalidate_m", "rkey"], K::CommandRefused),
+    // hfi1: the other end did not acknowledge a TID RDMA request of a queue pair.
+    (&["hfi1_tid_timeout"], K::PeerUnreachable),
     (&["cmdq io error"], K::CommandRefused),
     (&["vhcr command", "failed with error"], K::CommandRefused),
     (&["fail to reset hca"], K::DeviceFatal),

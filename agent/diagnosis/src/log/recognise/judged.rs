@@ -1,6 +1,6 @@
 //! What the words of the kernel decide about a line, and what remains to be read.
 
-use rdma_health_kernel_log::{Device, EventKind, Judgement};
+use rdma_health_kernel_log::{Device, EventKind, Judgement, Record};
 
 use super::{
     Found,
@@ -43,6 +43,9 @@ pub(super) fn judged(line: &Lower<'_>, judgement: &Judgement, number: u64) -> Ju
         }
         return Judged::Final(None);
     }
+    if report.kind == EventKind::ModuleUnplugged && is_at_start(line) {
+        return Judged::Final(None);
+    }
     let Some((kind, grade)) = of_event(report).filter(|_| is_of_interest(line, &report.driver)) else {
         return Judged::Open;
     };
@@ -75,6 +78,14 @@ pub(super) fn judged(line: &Lower<'_>, judgement: &Judgement, number: u64) -> Ju
         }
     }
     Judged::Final(Some(Found::Symptom(Box::new(found))))
+}
+
+/// Whether the kernel wrote a line while the machine started: drivers log their empty ports then.
+fn is_at_start(line: &Lower<'_>) -> bool {
+    /// As for the same events of a node, in seconds.
+    const START: u64 = 120;
+    let time = Record::parse(line.text).and_then(|record| record.time);
+    time.is_some_and(|time| time < START)
 }
 
 pub(super) fn reading_of(line: &Lower<'_>, judgement: Option<&Judgement>) -> Option<Reading> {

@@ -11,7 +11,7 @@ use crate::{
     Domain, Expectations, FindingCase, Policy, Remedy, Rule, Severities, Severity, Writer, draft::Draft,
 };
 
-use super::{FALSE_ALARMS, STARTED_AGAIN, adapter_faults, remedy_for};
+use super::{FALSE_ALARMS, OF_A_GUEST, STARTED_AGAIN, adapter_faults, remedy_for};
 use crate::domain::{
     logged::said,
     modules::{FOREIGN_CORE, on_foreign_core},
@@ -90,7 +90,9 @@ fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
             return Some(finding.remedy(NO_INTERRUPTS).evidence("/dev/kmsg", line));
         }
         if let Some(line) = refused(node, fault) {
-            let finding = finding.case(FindingCase::Refused).remedy(VERSIONS);
+            let finding = finding
+                .case(FindingCase::Refused)
+                .remedy(versions_or_host(node, fault));
             return Some(if line == fault.event.message {
                 finding
             } else {
@@ -143,7 +145,9 @@ fn without_core(node: &Node, fault: &DeviceEvent<'_>, finding: Draft) -> Option<
         let finding = finding.case(FindingCase::NotStarted);
         finding.remedy(remedy_for(node, &ADAPTER_NOT_STARTED))
     } else {
-        finding.case(FindingCase::Refused).remedy(VERSIONS)
+        finding
+            .case(FindingCase::Refused)
+            .remedy(versions_or_host(node, fault))
     })
 }
 
@@ -331,6 +335,20 @@ pub(in crate::domain) fn is_refusal(line: &str) -> bool {
         .next()
         .unwrap_or_default();
     of_start && lower.contains("failed") && NUMBERS.contains(&number)
+}
+
+/// What to do about a refused request. In a virtual machine where another function works with the same driver, the versions are not the reason.
+fn versions_or_host(node: &Node, fault: &DeviceEvent<'_>) -> Remedy {
+    let works = |driver: &str| driver == fault.event.driver;
+    let others_work = || {
+        let mut drivers = node.hcas().filter_map(|hca| hca.driver.known());
+        drivers.any(|driver| works(driver))
+    };
+    if node.is_virtual_machine() && others_work() {
+        OF_A_GUEST
+    } else {
+        VERSIONS
+    }
 }
 
 /// What to do about an adapter that works, with a driver that does not fit its firmware.

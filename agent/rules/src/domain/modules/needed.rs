@@ -272,8 +272,8 @@ const SWITCHED_OFF: Remedy = Remedy {
 
 /// What to do where the kernel refused the module.
 const REFUSED: Remedy = Remedy {
-    any: "MODULE was built for other RDMA modules or another kernel than those that run. Reinstall the driver package for this kernel \
-        (MLNX_OFED: mlnxofedinstall --add-kernel-support), run depmod -a, write the initramfs again, and reboot. Compare where the modules \
+    any: "MODULE was built for other RDMA modules or another kernel than those that run. Reinstall the package that it comes from for this kernel \
+        (dkms autoinstall, or the installer of the vendor; MLNX_OFED: mlnxofedinstall --add-kernel-support), run depmod -a, write the initramfs again, and reboot. Compare where the modules \
         come from (modinfo -n MODULE ib_core).",
     kubernetes: "If the NVIDIA Network Operator manages OFED, restart its OFED pod, which builds the modules for the kernel that runs.",
     host: "uname -r; dkms status; modinfo MODULE | grep -e filename -e vermagic",
