@@ -86,8 +86,11 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
             !families::needs_topic(*kind) || is_named()
         })
         .filter(|(kind, _)| grade.about_rdma || !foreign::is_other_connection(lower, *kind));
-    let is_sound = grade.harmless || grammar::misses_no_port(lower);
-    if is_sound || is_replaced(lower, grade, row) || foreign::is_of_other_layer(lower) {
+    if grade.harmless
+        || grammar::misses_no_port(lower)
+        || is_replaced(lower, grade, row)
+        || foreign::is_of_other_layer(lower)
+    {
         return None;
     }
     if foreign::is_of_tcp(lower) {
