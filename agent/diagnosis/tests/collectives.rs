@@ -377,7 +377,9 @@ fn what_a_plugin_of_nccl_tries_is_no_fault_and_its_transports_over_tcp_are_none_
     let vni = "libfabric:50:17::cxi:fabric:cxip_nic_get_rgroup_vni():253<warn> : Failed to find valid default rgroup and vni for cxi0\n";
     let refused = "[0] NCCL WARN NET/OFI Couldn't open a fabric access domain. RC: -38, ERROR: Function not implemented\n";
     assert_eq!(primary(&format!("{vni}{refused}")), [K::NoVirtualNetwork]);
-    let over_tcp = "g:1:2 [0] NCCL WARN NET/FasTrak plugin.cc:310 : INVALID_ARGUMENT: Buffer registration request does not have a valid fd set.\n";
+    let registers = "g:1:2 [0] NCCL WARN NET/FasTrak plugin.cc:310 : INVALID_ARGUMENT: Buffer registration request does not have a valid fd set.\n";
+    assert_eq!(all(registers), [K::BackendFailed]);
+    let over_tcp = "g:1:2 [0] NCCL WARN NET/FasTrak plugin.cc:310 : FAILED_PRECONDITION: receive() error: 32: Broken pipe\n";
     assert_eq!(all(over_tcp), [K::TcpError]);
     assert_eq!(primary(over_tcp), []);
 }

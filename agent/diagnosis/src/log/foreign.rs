@@ -209,7 +209,7 @@ pub(super) fn gives_gpu_memory(lower: &str, errno: Option<Errno>) -> bool {
     let is_transfer = ["write", "send", "read", "recv", "transfer"]
         .iter()
         .any(|word| lower.contains(word));
-    errno == Some(Errno::EFAULT) && is_transfer || is_transfer && lower.contains("bad address")
+    is_transfer && (errno == Some(Errno::EFAULT) || lower.contains("bad address"))
 }
 
 /// Whether a symptom is one of a transport over TCP that was given memory of a GPU.

@@ -9,6 +9,10 @@ type Line = (String, u64);
 
 /// What the lines so far show.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what was seen so far, each independent of the others"
+)]
 pub(super) struct Reports {
     /// The first resource of RDMA of which a node offers none.
     zero: Option<Line>,

@@ -261,7 +261,7 @@ fn is_only_full(case: &Case<'_>) -> bool {
 
 /// An EFA made no address handle for a peer.
 const OTHER_ZONE: &str = "The EFA does not reach the address of the peer: compare the two GIDs in the message. EFA works within one availability zone and VPC: start all instances of the job in one (a placement \
-    group keeps them there), in one security group that permits all of its own traffic. If the GID is this instance's own, check that its security group permits traffic to itself, and update the EFA \
+    group keeps them there), in one security group that permits all traffic between its members. If the GID is this instance's own, check that its security group permits traffic to itself, and update the EFA \
     installer.";
 
 pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {

@@ -86,8 +86,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
             !families::needs_topic(*kind) || is_named()
         })
         .filter(|(kind, _)| grade.about_rdma || !foreign::is_other_connection(lower, *kind));
-    let is_sound = grade.harmless || grammar::misses_no_port(lower);
-    if is_sound || is_replaced(lower, grade, row) || foreign::is_of_other_layer(lower) {
+    if grade.harmless || is_replaced(lower, grade, row) || foreign::is_of_other_layer(lower) {
         return None;
     }
     if foreign::is_of_tcp(lower) {
@@ -200,7 +199,7 @@ fn called_in(line: &Lower<'_>) -> Option<(Operation, usize)> {
     operation(&line.lower).filter(|(called, _)| *called != Operation::CmOpen || !is_of_kernel(line.text))
 }
 
-/// Whether a program warns of something that it does in another way. A row of the vocabulary may show that it goes on without RDMA, or with copies.
+/// Whether a program warns of something that it does in another way, or counts what it did not find. A row of the vocabulary may show that it goes on without RDMA, or with copies.
 fn is_replaced(lower: &str, grade: Grade, row: Option<(SymptomKind, usize)>) -> bool {
     let is_slower = || {
         row.is_some_and(|(kind, _)| matches!(kind, SymptomKind::SocketFallback | SymptomKind::GdrDisabled))
@@ -208,7 +207,7 @@ fn is_replaced(lower: &str, grade: Grade, row: Option<(SymptomKind, usize)>) -> 
     // An error at its own level may end the program nevertheless.
     let is_mild = grade.level == Some(Level::Warning) && has_substitute(lower)
         || grade.level != Some(Level::Error) && goes_on(lower);
-    is_mild && !is_slower() || has_other_path(lower)
+    is_mild && !is_slower() || has_other_path(lower) || grammar::misses_no_port(lower)
 }
 
 /// What a failure of a transport over TCP shows.
