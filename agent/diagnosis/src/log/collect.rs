@@ -11,7 +11,7 @@ const UNSERVED: &str = "no userspace device-specific driver found";
 
 /// How often a link goes down that is not in order.
 const FLAPS: u64 = 4;
-/// The number of ports whose links are told from one another.
+/// The number of ports whose links are counted each for itself.
 const MAX_PORTS: usize = 16;
 
 impl LogReader {
