@@ -84,17 +84,12 @@ impl Journal {
     /// A field whose bytes are not text.
     fn of_bytes(&mut self, bytes: &[u8]) -> Line {
         let text = String::from_utf8_lossy(bytes);
-        match plain_field(&text).filter(|(name, _)| self.is_field(name)) {
-            Some((name, value)) => {
-                let value = Value::from(value);
-                self.record.get_or_insert_default().set(name, &value);
-                Line::Part
-            }
-            None => {
-                self.end();
-                Line::Plain
-            }
-        }
+        let Some((name, value)) = plain_field(&text).filter(|(name, _)| self.is_field(name)) else {
+            self.end();
+            return Line::Plain;
+        };
+        self.record.get_or_insert_default().set(name, &Value::from(value));
+        Line::Part
     }
 
     /// Whether a field begins a record or belongs to the one that is being read.
@@ -184,16 +179,15 @@ impl Record {
                 before = format!("<{priority}>");
             }
             match (&self.time, self.host.as_str()) {
-                (Some(time), _) => before += &format!("[{time}] "),
+                (Some(time), _) => before = format!("{before}[{time}] "),
                 (None, "") => before += "kernel: ",
                 (None, host) => before = format!("{host} kernel: "),
             }
         } else if !self.identifier.is_empty() {
-            before = self.identifier;
-            if !self.process.is_empty() {
-                before += &format!("[{}]", self.process);
-            }
-            before += ": ";
+            before = match &*self.process {
+                "" => format!("{}: ", self.identifier),
+                process => format!("{}[{process}]: ", self.identifier),
+            };
         }
         let mut lines = self.message.split(|byte| *byte == b'\n');
         let first = [before.as_bytes(), lines.next().unwrap_or_default()].concat();

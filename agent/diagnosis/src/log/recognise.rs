@@ -414,16 +414,7 @@ impl Recogniser {
         if let Some(reading) = self.of_cluster(&line.lower) {
             return Some(Found::Symptom(Box::new(symptom(&line, reading, number))));
         }
-        let headless = || {
-            let is_reported = self.reported.is_some_and(|at| number <= at + trace::WITHIN);
-            (!is_reported)
-                .then(|| Report::without_head(text, &line.lower, number))
-                .flatten()
-        };
-        if let Some(report) = Report::begin(text, &line.lower, number).or_else(headless) {
-            self.reported = Some(number);
-            self.end_report();
-            self.report = Some(report);
+        if self.begins_report(text, &line.lower, number) {
             // It may name the module itself.
             return self.traced(text.as_bytes(), number);
         }
@@ -479,6 +470,19 @@ impl Recogniser {
             Some(operation) => Found::Incomplete(operation, symptom),
             None => Found::Symptom(symptom),
         })
+    }
+
+    /// Whether a line begins the report of a crash or a hang, or the trace of one whose head is not in the log.
+    fn begins_report(&mut self, text: &str, lower: &str, number: u64) -> bool {
+        let is_reported = self.reported.is_some_and(|at| number <= at + trace::WITHIN);
+        let headless = || Report::without_head(text, lower, number).filter(|_| !is_reported);
+        let Some(report) = Report::begin(text, lower, number).or_else(headless) else {
+            return false;
+        };
+        self.reported = Some(number);
+        self.end_report();
+        self.report = Some(report);
+        true
     }
 
     /// Notes what matters only with other lines.

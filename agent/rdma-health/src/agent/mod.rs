@@ -155,14 +155,7 @@ pub(crate) async fn run(setup: Setup, signals: Signals) -> anyhow::Result<()> {
         tokio::spawn(past::keep(Arc::clone(&agent), file, hangups.clone()));
     }
     let answering = liveness.map(|liveness| tokio::spawn(liveness.serve(Arc::clone(&agent))));
-    if let (Some(helper), Some(place)) = (&agent.helper, place) {
-        tokio::spawn(asking::watch_helper(Arc::clone(&agent), helper.state()));
-        tokio::spawn(asking::keep_asking(Arc::clone(&agent), helper.clone(), place));
-        tokio::spawn(prober::run(Arc::clone(&agent), helper.clone()));
-    } else {
-        agent.state.has_come(Late::Helper);
-        agent.state.has_come(Late::Probes);
-    }
+    start_asking(&agent, place);
     tokio::spawn(schedule::keep_reading(
         Arc::clone(&agent),
         kernel_receiver,
@@ -226,6 +219,18 @@ fn reached(root: Root, settings: &config::Helper) -> (Option<Place>, Root, Optio
     }
     // A helper that the agent starts sees what the agent sees.
     (place, root, None)
+}
+
+/// Asks the helper and probes through it, if there is one.
+fn start_asking(agent: &Arc<Agent>, place: Option<Place>) {
+    if let (Some(helper), Some(place)) = (&agent.helper, place) {
+        tokio::spawn(asking::watch_helper(Arc::clone(agent), helper.state()));
+        tokio::spawn(asking::keep_asking(Arc::clone(agent), helper.clone(), place));
+        tokio::spawn(prober::run(Arc::clone(agent), helper.clone()));
+    } else {
+        agent.state.has_come(Late::Helper);
+        agent.state.has_come(Late::Probes);
+    }
 }
 
 /// Publishes to Kubernetes until the returned task is aborted.
