@@ -283,12 +283,13 @@ fn lines_of_software_rdma_and_of_storage_on_gpus_are_not_passed_over() {
     for line in [
         "siw: got TERMINATE. layer 1, type 2, code 2",
         "rdma_rxe: check_rkey: no MW matches rkey 0x1008747",
-        "[ 90.1] rdma_rxe: rxe_invalidate_mr: rkey (0x4d9) doesn't match mr->ibmr.rkey (0x4da)",
         "[ 90.1] rdma_rxe: null vaddr",
         "[ 90.1] nvidia-fs:write IO failed :-512",
     ] {
         assert_eq!(grade(line), Some(Grade::Unrecognised), "{line}");
     }
+    let key = "[ 90.1] rdma_rxe: rxe_invalidate_mr: rkey (0x4d9) doesn't match mr->ibmr.rkey (0x4da)";
+    assert_eq!(grade(key), Some(Grade::Failure));
     for line in [
         "[ 90.1] rdma_rxe: loaded",
         "[ 90.1] siw: device registered",

@@ -173,8 +173,6 @@ fn a_number_that_no_call_returned_and_a_failure_of_another_layer_are_no_alarm() 
         "Warning  Failed  30s (x3 over 2m)  kubelet  Failed to pull image \"registry.local/rdma-bench:1.2\": not found",
         "Warning  BackOff  30s (x3 over 2m)  kubelet  Back-off restarting failed container rdma-perf in pod rdma-perf-0",
         "E0804 05:20:44.874174 1321649 store_py.cpp:495] Failed to allocate buffer for put_parts operation, key: a",
-        "E0619 08:11:01.100000 1100 tcp_transport.cpp:213] Session::writeBody failed. Error: Bad address\n\
-         Decode transfer failed with exception KVTransferError: Failed to get kvcache from prefill instance, it might be dead",
         "n1:7:9 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n\
          n1:7:9 [3] include/alloc.h:185 NCCL WARN Failed to CUDA calloc 6291456 bytes",
         "n1:7:9 [0] init.cc:981 NCCL WARN Invalid rank requested : 1/1\n\
@@ -188,6 +186,10 @@ fn a_number_that_no_call_returned_and_a_failure_of_another_layer_are_no_alarm() 
             .collect();
         assert_eq!(found, [], "{text}");
     }
+    // TCP was given memory of a GPU, which only RDMA can read.
+    let bad_address = "E0619 08:11:01.100000 1100 tcp_transport.cpp:213] Session::writeBody failed. Error: Bad address\n\
+        Decode transfer failed with exception KVTransferError: Failed to get kvcache from prefill instance, it might be dead";
+    assert_eq!(failures(bad_address).first(), Some(&K::SocketFallback));
     assert_eq!(
         failures(
             "2026-02-19T23:32:12.98Z\tERROR\tsriov/sriov.go:657\tconfigSriovVFDevices(): VF link is not ready"
