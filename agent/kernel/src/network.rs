@@ -211,7 +211,7 @@ impl Settings {
             ),
             ecn: ecn.map(|priorities| priorities.into_iter().collect()),
             bond: BondMember::of(scope, &directory),
-            aggregator: of_lacp(scope, &format!("{directory}/bonding/ad_aggregator")),
+            aggregator: detail(scope, &format!("{directory}/bonding/ad_aggregator")),
         }
     }
 
@@ -226,7 +226,7 @@ impl Settings {
 }
 
 /// A number that only makes other facts more precise. That of LACP is empty in other modes, or says that there is none.
-fn of_lacp<T: std::str::FromStr>(scope: &Scope<'_>, path: &str) -> Fact<T> {
+fn detail<T: std::str::FromStr>(scope: &Scope<'_>, path: &str) -> Fact<T> {
     scope
         .collected(path)
         .and_then(|text| text.trim().parse().map_or(Fact::Absent, Fact::Known))
@@ -250,15 +250,15 @@ impl BondMember {
                         _ => None,
                     },
                 ),
-                aggregator: of_lacp(
+                aggregator: detail(
                     scope,
                     &format!("/sys/class/net/{name}/bonding_slave/ad_aggregator_id"),
                 ),
-                partner_state: of_lacp(
+                partner_state: detail(
                     scope,
                     &format!("/sys/class/net/{name}/bonding_slave/ad_partner_oper_port_state"),
                 ),
-                actor_state: of_lacp(
+                actor_state: detail(
                     scope,
                     &format!("/sys/class/net/{name}/bonding_slave/ad_actor_oper_port_state"),
                 ),
@@ -279,8 +279,8 @@ impl BondMember {
                         _ => None,
                     })
                     .into(),
-                carrier_downs: of_lacp(scope, &format!("/sys/class/net/{name}/carrier_down_count")),
-                link_failures: of_lacp(
+                carrier_downs: detail(scope, &format!("/sys/class/net/{name}/carrier_down_count")),
+                link_failures: detail(
                     scope,
                     &format!("/sys/class/net/{name}/bonding_slave/link_failure_count"),
                 ),

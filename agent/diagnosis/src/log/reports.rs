@@ -69,7 +69,7 @@ impl Reports {
     /// What these lines show together.
     pub(super) fn shown(&self) -> impl Iterator<Item = (K, &str, u64)> {
         let zero = self.zero.as_ref().filter(|_| !self.offers);
-        // Without NVMe and a file system there is no path at all; each of them alone is seldom there.
+        // Most nodes have some of these paths only. Without any, GPUDirect Storage cannot be used.
         let without = self.unsupported.as_ref().filter(|_| !self.supported);
         let unset = self.unset.as_ref().filter(|_| !self.set);
         let imageless = self.imageless.as_ref().filter(|_| self.updates);

@@ -496,7 +496,7 @@ fn unsupported_module(case: &Case<'_>, scales: &mut Scales) {
 /// TCP was given memory of a GPU.
 const GPU_OVER_TCP: &str = "The library uses its transport over TCP, whose send cannot read GPU memory (Bad address). It took TCP because it found no RDMA device, or because a setting selects it: where the job runs, \
     run ls /dev/infiniband and ibv_devinfo. A container needs the devices (docker run --device /dev/infiniband, in a pod the RDMA resource); then select RDMA again (Mooncake: protocol rdma, unset \
-    MC_FORCE_TCP). If there is no RDMA on the node, let the program transfer from buffers in host memory.";
+    MC_FORCE_TCP). On a node without RDMA, make the program send from buffers in host memory.";
 
 /// The system refused a local address or port, and no other host was asked.
 const NO_LOCAL_PORT: &str = "No packet was sent: this host gave the connection no local address. Either its ports are used up, as with many short connections: ss -s and ss -tan state time-wait | wc -l \

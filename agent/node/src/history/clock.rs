@@ -121,10 +121,8 @@ impl History {
     pub fn drop_future(&mut self, now: u64) {
         let latest = now.saturating_add(TOLERANCE);
         for port in self.ports.values_mut() {
-            port.downs.retain(|time| *time <= latest);
-            for downs in port.member_downs.values_mut() {
-                downs.retain(|time| *time <= latest);
-            }
+            port.all_downs()
+                .for_each(|downs| downs.retain(|time| *time <= latest));
             port.measured.retain(|measured| measured.time <= latest);
             port.counters.samples.retain(|sample| sample.time <= latest);
             port.trend.points.retain(|point| point.time <= latest);
@@ -150,8 +148,7 @@ impl History {
         }
         for port in self.ports.values_mut() {
             change(&mut port.last);
-            port.downs.iter_mut().for_each(&mut change);
-            port.member_downs.values_mut().flatten().for_each(&mut change);
+            port.all_downs().flatten().for_each(&mut change);
             port.trend.times(&mut change);
             port.links.values_mut().for_each(|link| change(&mut link.broken));
             port.measured

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rdma_health_kernel::infiniband;
 use serde::{Deserialize, Serialize};
 
-use super::{LOST_PACKETS, MAX_DOWNS, PortHistory};
+use super::{LOST_PACKETS, PortHistory, add_downs};
 use crate::{
     Node, Port,
     netdev::counters::{FCS_ERRORS, FEC_CORRECTED_BITS, FEC_UNCORRECTABLE, SYMBOL_ERRORS},
@@ -77,10 +77,7 @@ impl PortHistory {
             .member_downs
             .entry(super::short(name).to_owned())
             .or_default();
-        let times = usize::try_from(times).map_or(MAX_DOWNS, |times| times.min(MAX_DOWNS));
-        downs.extend(std::iter::repeat_n(now, times));
-        let surplus = downs.len().saturating_sub(MAX_DOWNS);
-        downs.drain(..surplus);
+        add_downs(downs, times, now);
     }
 
     /// Records the links of a port. Call it before the time of the last reading is set.

@@ -233,6 +233,14 @@ fn short(text: &str) -> &str {
     &text[..end]
 }
 
+/// Adds `count` times that a link went down at `time`; the oldest of too many are dropped.
+fn add_downs(downs: &mut Vec<u64>, count: u64, time: u64) {
+    let count = usize::try_from(count).map_or(MAX_DOWNS, |count| count.min(MAX_DOWNS));
+    downs.extend(std::iter::repeat_n(time, count));
+    let surplus = downs.len().saturating_sub(MAX_DOWNS);
+    downs.drain(..surplus);
+}
+
 /// The number of times within `seconds` before `now`.
 fn within(times: &[u64], seconds: u64, now: u64) -> usize {
     let window = now.saturating_sub(seconds)..=now.saturating_add(clock::TOLERANCE);
@@ -244,6 +252,11 @@ impl PortHistory {
     /// not matter.
     pub fn downs_within(&self, seconds: u64, now: u64) -> usize {
         within(&self.downs, seconds, now)
+    }
+
+    /// When the port went down, and when each member of its bond did.
+    fn all_downs(&mut self) -> impl Iterator<Item = &mut Vec<u64>> {
+        std::iter::once(&mut self.downs).chain(self.member_downs.values_mut())
     }
 
     /// The same of a member of its bond.
@@ -259,10 +272,7 @@ impl PortHistory {
 
     /// Restores the order of time.
     fn sort(&mut self) {
-        self.downs.sort_unstable();
-        self.member_downs
-            .values_mut()
-            .for_each(|downs| downs.sort_unstable());
+        self.all_downs().for_each(|downs| downs.sort_unstable());
         self.measured.sort_by_key(|measured| measured.time);
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::series::MAX_VALUES;
 use super::{
-    Boot, DownCounter, FORGET_AFTER, History, Logged, MAX_ARGUMENTS, MAX_BOOTS, MAX_DOWNS, MAX_MEASURED,
-    MAX_MEASURED_IN_ALL, MAX_SUBJECTS, Measured, PortHistory, Probed, Sample, Seen, Series, short,
+    Boot, DownCounter, FORGET_AFTER, History, Logged, MAX_ARGUMENTS, MAX_BOOTS, MAX_MEASURED,
+    MAX_MEASURED_IN_ALL, MAX_SUBJECTS, Measured, PortHistory, Probed, Sample, Seen, Series, add_downs, short,
 };
 use crate::Node;
 use rdma_health_kernel::infiniband::{Hca, Port};
@@ -267,12 +267,7 @@ impl PortHistory {
         let paused = now.saturating_sub(self.last) > super::since::GAP;
         let time = if paused { self.last } else { now };
         if !booting {
-            self.downs.extend(std::iter::repeat_n(
-                time,
-                usize::try_from(downs).map_or(MAX_DOWNS, |n| n.min(MAX_DOWNS)),
-            ));
-            let surplus = self.downs.len().saturating_sub(MAX_DOWNS);
-            self.downs.drain(..surplus);
+            add_downs(&mut self.downs, downs, time);
         }
         (self.down_counter, self.down_count) = (counter, count);
         self.active = active.or(self.active);

@@ -63,6 +63,7 @@ pub(super) async fn run(agent: Arc<Agent>, helper: Helper) {
                 // Set before the probe, so that a failing one is not repeated at once.
                 if let Some(slot) = slots.get_mut(&key) {
                     slot.due = Instant::now() + jitter.around(settings.interval);
+                    slot.is_done = true;
                 }
                 let rate = views
                     .borrow()
@@ -75,9 +76,6 @@ pub(super) async fn run(agent: Arc<Agent>, helper: Helper) {
                         agent.metrics.probe_ran(ProbeRun::Helper);
                         warn!(device = key.device, port = key.port, %failure, "port not probed");
                     }
-                }
-                if let Some(slot) = slots.get_mut(&key) {
-                    slot.is_done = true;
                 }
             }
         }

@@ -269,19 +269,19 @@ fn rail_addresses(node: &Node, _: &Expectations) -> Vec<Draft> {
             owners.entry(address).or_default().push(port);
         }
     }
-    let duplicates = owners.into_iter().filter_map(|(of, ports)| {
-        let address = of;
+    let duplicates = owners.into_iter().filter_map(|(address, ports)| {
         let functions: BTreeSet<_> = ports.iter().map(|port| port.hca.identity()).collect();
         let ([first, ..], true) = (ports.as_slice(), functions.len() > 1) else {
             return None;
         };
         let names: Vec<_> = ports.iter().map(ToString::to_string).collect();
+        let master = shared(node, &ports, address);
         let address = address
             .to_ipv4_mapped()
             .map_or_else(|| address.to_string(), |v4| v4.to_string());
         let names = names.join(" and ");
         let shown = format!("{address} on {names}");
-        let (message, remedy) = match shared(node, &ports, of) {
+        let (message, remedy) = match master {
             Some(master) => (
                 format!(
                     "{names} are both below {master}, and have its address {address} instead of one each"
@@ -290,11 +290,10 @@ fn rail_addresses(node: &Node, _: &Expectations) -> Vec<Draft> {
             ),
             None => (format!("{names} have the same address {address}"), DUPLICATE),
         };
-        let master = shared(node, &ports, of).unwrap_or_default();
         Some(
             Draft::new(&RAIL_ADDRESSES, Subject::of_port(first), message)
                 .remedy(remedy)
-                .fill("MASTER", master)
+                .fill("MASTER", master.unwrap_or_default())
                 .evidence("/sys/class/infiniband/*/ports/*/gids/*", shown),
         )
     });

@@ -187,13 +187,15 @@ fn unlike_equals(node: &Node, port: &Port<'_>) -> Option<(u64, u64)> {
 fn long_since_boot(node: &Node, port: &Port<'_>, limit: usize) -> Option<(u64, u64)> {
     let uptime = *node.host.uptime.known().filter(|uptime| **uptime >= 12 * HOUR)?;
     let downs = downs_of(port)?;
-    let maintenance = (uptime.div_ceil(24 * HOUR) * MAINTENANCE.0).min(MAINTENANCE.1);
-    let in_12_hours = downs
-        .saturating_sub(BOOT_DOWNS + maintenance)
-        .saturating_mul(12 * HOUR)
-        / uptime;
-    (in_12_hours >= limit as u64 && !port.hca.is_virtual() && !port.hca.is_software())
+    (in_12_hours(downs, uptime) >= limit as u64 && !port.hca.is_virtual() && !port.hca.is_software())
         .then_some((downs, uptime))
+}
+
+/// How often a link went down in 12 hours on average, without the times of booting and maintenance.
+fn in_12_hours(downs: u64, uptime: u64) -> u64 {
+    let maintenance = (uptime.div_ceil(24 * HOUR) * MAINTENANCE.0).min(MAINTENANCE.1);
+    let counted = downs.saturating_sub(BOOT_DOWNS + maintenance);
+    counted.saturating_mul(12 * HOUR) / uptime
 }
 
 /// How often the network device of a port lost its carrier since the boot.

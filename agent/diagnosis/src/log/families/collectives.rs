@@ -12,7 +12,6 @@ pub(super) const ROWS: &[Row] = &[
     (&["linksestablishcompleted", "failed"], K::PeerUnreachable),
     (&["wait links establish completed failed"], K::PeerUnreachable),
     (&["hcclcomminit", "fail"], K::BackendFailed),
-    (&["hcclcomminit", "failed"], K::BackendFailed),
     (&["stream sync timeout"], K::ComputeError),
     (&["stream synchronize timeout"], K::ComputeError),
     (&["aicore timeout"], K::ComputeError),

@@ -339,12 +339,8 @@ pub(in crate::domain) fn is_refusal(line: &str) -> bool {
 
 /// What to do about a refused request. In a virtual machine where another function works with the same driver, the versions are not the reason.
 fn versions_or_host(node: &Node, fault: &DeviceEvent<'_>) -> Remedy {
-    let works = |driver: &str| driver == fault.event.driver;
-    let others_work = || {
-        let mut drivers = node.hcas().filter_map(|hca| hca.driver.known());
-        drivers.any(|driver| works(driver))
-    };
-    if node.is_virtual_machine() && others_work() {
+    let mut working = node.hcas().filter_map(|hca| hca.driver.known());
+    if node.is_virtual_machine() && working.any(|driver| *driver == fault.event.driver) {
         OF_A_GUEST
     } else {
         VERSIONS

@@ -5,7 +5,7 @@ use rdma_health_node::{
     words::{count, duration},
 };
 
-use super::{A_FEW_TIMES, BOOT_DOWNS, HOUR, MAINTENANCE, PERHAPS_LONG_AGO, PORT_FLAPPING};
+use super::{A_FEW_TIMES, BOOT_DOWNS, HOUR, PERHAPS_LONG_AGO, PORT_FLAPPING, in_12_hours};
 use crate::{Subject, draft::Draft, policy::Exception};
 
 /// How a member is reported: the exception that applies, and how often it went down, in words.
@@ -77,8 +77,5 @@ fn since_boot(node: &Node, cable: &Cable<'_>, limit: usize) -> Option<WentDown> 
     if uptime < 12 * HOUR {
         return (downs >= limit + BOOT_DOWNS).then(|| (None, words()));
     }
-    let maintenance = (uptime.div_ceil(24 * HOUR) * MAINTENANCE.0).min(MAINTENANCE.1);
-    let counted = downs.saturating_sub(BOOT_DOWNS + maintenance);
-    let in_12_hours = counted.saturating_mul(12 * HOUR) / uptime;
-    (in_12_hours >= limit).then(|| (Some(&PERHAPS_LONG_AGO), words()))
+    (in_12_hours(downs, uptime) >= limit).then(|| (Some(&PERHAPS_LONG_AGO), words()))
 }
