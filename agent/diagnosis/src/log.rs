@@ -419,12 +419,12 @@ impl LogReader {
     /// Searches what was read of a line that is too long to be searched at once.
     fn search_part(&mut self) {
         let mut begun = std::mem::take(&mut self.begun);
-        if !self.parted {
+        let is_start = !std::mem::replace(&mut self.parted, true);
+        if is_start {
             self.log.lines += 1;
             self.log.readable += 1;
         }
-        self.parted = true;
-        let found = self.search(&begun);
+        let found = self.search(&begun, is_start);
         // What was found would be found again.
         let kept = if found { 0 } else { OVERLAP };
         begun.drain(..begun.len() - kept);
@@ -434,7 +434,7 @@ impl LogReader {
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.begun);
         if self.parted {
-            self.search(&line);
+            self.search(&line, false);
         } else {
             self.line(&line);
         }
@@ -463,15 +463,17 @@ impl LogReader {
     fn count_line(&mut self, bytes: &[u8]) {
         self.log.lines += 1;
         self.log.readable += u64::from(bytes.iter().any(|byte| !byte.is_ascii_whitespace() && *byte != 0));
-        self.search(bytes);
+        self.search(bytes, true);
     }
 
-    /// Searches a line, or a part of it. Returns whether it shows a symptom.
-    fn search(&mut self, bytes: &[u8]) -> bool {
+    /// Searches a line, or a part of it. Returns whether it shows a symptom. The start of a line shows what kind of text it is.
+    fn search(&mut self, bytes: &[u8], is_start: bool) -> bool {
         let bytes = line::strip_escapes(bytes);
         self.log.binary += u64::from(line::is_binary(&bytes));
-        self.style.add(&bytes);
-        self.source.add(&bytes);
+        if is_start {
+            self.style.add(&bytes);
+            self.source.add(&bytes);
+        }
         let mut found = false;
         for piece in pieces::pieces(&bytes) {
             found |= self.search_piece(piece);
