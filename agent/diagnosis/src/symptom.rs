@@ -1,6 +1,7 @@
 //! Symptoms: failures that a job's log or a probe shows. The cause is not yet known.
 
 use rdma_health_protocol::Errno;
+use rdma_health_rules::Severity;
 use serde::Serialize;
 
 pub(crate) mod completion;
@@ -47,6 +48,16 @@ impl Symptom {
     /// Whether the job's process shows it.
     pub fn is_of_process(&self) -> bool {
         self.line == Some(Self::OF_PROCESS)
+    }
+
+    /// How bad it is for the job whose log or process shows it; `None` of a probe, which has rules, and where it proves no failure.
+    pub fn severity_of_job(&self) -> Option<Severity> {
+        self.line?;
+        match self.grade {
+            Grade::Failure => Some(Severity::Critical),
+            Grade::Degraded | Grade::Secondary => Some(Severity::Warning),
+            Grade::Unrecognised | Grade::Note => None,
+        }
     }
 
     /// Grades it as secondary at most, because another failure leads to it.

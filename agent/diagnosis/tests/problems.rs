@@ -10,7 +10,7 @@ use std::{fmt::Write, sync::Arc};
 
 use rdma_health_diagnosis::{Problem, diagnose, problems};
 use rdma_health_node::{
-    Node,
+    Fact, Node,
     history::{
         History,
         changes::{Change, Event},
@@ -135,4 +135,38 @@ fn an_adapter_that_dies_is_one_problem_under_its_name() {
         assert!(rules.contains(&"device-lost"), "{lines:?}: {rules:?}");
         assert!(rules.len() >= lines.len().min(2), "{lines:?}: {rules:?}");
     }
+}
+
+#[test]
+fn a_link_that_flapped_and_then_stays_down_is_one_problem() {
+    const UPTIME: u64 = 100 * 24 * 3600;
+    let mut tree = Tree::fixture("h100-connectx7").unwrap();
+    let lines: String = [1200, 900, 600, 300]
+        .map(|ago| {
+            let time = (UPTIME - ago) * 1_000_000;
+            ["down", "up"]
+                .map(|state| format!("6,1,{time},-;mlx5_core 0000:33:00.0 rdma2: Link {state}\n"))
+                .concat()
+        })
+        .concat();
+    tree.write("dev/kmsg", lines).unwrap();
+    let causes = |tree: &Tree| {
+        let mut node = healthy::of(tree);
+        Arc::make_mut(&mut node.host).uptime = Fact::Known(UPTIME);
+        let verdict = judge(&node, &Expectations::default());
+        let diagnosis = diagnose(&node, &verdict.findings, None);
+        let problems = problems(&node, &verdict.findings, &diagnosis);
+        let shown = problems.iter().map(|problem| {
+            let rules: Vec<_> = problem.findings.iter().map(|finding| finding.rule.id).collect();
+            format!("{} {} {}", problem.subject(), problem.cause, rules.join(","))
+        });
+        shown.collect::<Vec<_>>()
+    };
+    assert_eq!(causes(&tree), ["mlx5_2:1 link-quality port-flapping"]);
+    let paths: Vec<String> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+    let state = paths
+        .iter()
+        .find(|path| path.ends_with("/infiniband/mlx5_2/ports/1/state"));
+    tree.write(state.unwrap(), "1: DOWN\n").unwrap();
+    assert_eq!(causes(&tree), ["mlx5_2:1 port-down port-down,port-flapping"]);
 }

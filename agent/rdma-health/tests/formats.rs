@@ -383,6 +383,51 @@ fn junit_passes_no_rule_about_a_node_of_which_nothing_is_known() {
     assert_eq!(passed, 0, "{xml}");
 }
 
+#[test]
+fn every_format_has_what_a_log_shows_or_why_it_shows_nothing() {
+    let tree = tree::fixture("virtual-node-passthrough").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let checked = |text: &[u8], format: &str| {
+        let log = folder.path().join("job.log");
+        std::fs::write(&log, text).unwrap();
+        let output = check(tree.path(), &["--log", log.to_str().unwrap(), "--output", format]);
+        (output.status.code(), out(&output))
+    };
+    let failed = b"node1:7:9 [0] misc/ibvwrap.cc:190 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\n";
+    let (code, xml) = checked(failed, "junit");
+    assert_eq!(code, Some(2));
+    elements(&xml);
+    let case = "<testcase classname=\"rdma-health.job\" name=\"reg-mr-no-memory\" time=\"0\">\n      <failure type=\"critical\"";
+    assert!(xml.contains(case), "{xml}");
+    assert!(
+        checked(failed, "nagios").1.contains("| critical=1;;0;0"),
+        "the numbers fit the status"
+    );
+    let (code, xml) = checked(b"epoch 1 done\n", "junit");
+    assert_eq!(code, Some(0));
+    assert!(
+        xml.contains("classname=\"rdma-health.job\" name=\"no-failure\" time=\"0\"/>"),
+        "{xml}"
+    );
+    for (log, reason) in [
+        (&b""[..], "the log is empty"),
+        (b"\x01\x02\x03\x7fELF\n", "the log is not text"),
+    ] {
+        let (code, xml) = checked(log, "junit");
+        assert_eq!(code, Some(3));
+        assert!(
+            xml.contains(&format!("<error type=\"unknown\" message=\"{reason}\"/>")),
+            "{xml}"
+        );
+        for format in ["line", "npd", "nagios", "text"] {
+            let (_, text) = checked(log, format);
+            assert!(text.contains(reason), "{format}: {text}");
+        }
+        let json: serde_json::Value = serde_json::from_str(&checked(log, "json").1).unwrap();
+        assert_eq!(json["unknown_because"], reason);
+    }
+}
+
 /// The text of a JUnit report as elements with attributes, as strictly as a parser needs it here.
 fn elements(xml: &str) -> Vec<(String, Vec<(String, String)>)> {
     let mut found = Vec::new();

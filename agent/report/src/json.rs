@@ -96,8 +96,9 @@ struct VerdictForm<'a> {
     /// The combined status of the node and of the log, if there is one.
     status: Status,
     /// Why the node could not be judged; independent of the status, and findings are still valid. Facts that not every verdict needs
-    /// are not a reason. The text's headline has it too, unless there is a critical finding.
-    unknown_because: Option<&'a str>,
+    /// are not a reason. The text's headline has it too, unless there is a critical finding. With status `unknown` of a sound node, why
+    /// the log could not be judged.
+    unknown_because: Option<String>,
     /// The findings of warning and above, counted as people count faults.
     problems: Vec<ProblemForm<'a>>,
 }
@@ -156,7 +157,7 @@ impl<'a> Form<'a> {
             time: node.time,
             verdict: has(Part::Verdict).then(|| VerdictForm {
                 status: report.status(),
-                unknown_because: verdict.unknown_because.as_deref(),
+                unknown_because: report.unknown_because(),
                 problems: problems(node, &verdict.findings, diagnosis)
                     .into_iter()
                     .map(ProblemForm::from)

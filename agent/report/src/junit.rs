@@ -1,7 +1,9 @@
-//! The verdict as a `JUnit` report, for CI and acceptance tests of new nodes: each rule is a test case of its domain.
+//! The verdict as a `JUnit` report, for CI and acceptance tests of new nodes: each rule is a test case of its domain, and what a log or a
+//! process shows is one of the job.
 
 use std::{fmt::Write as _, io::Write};
 
+use rdma_health_diagnosis::symptom::Symptom;
 use rdma_health_node::{
     Node,
     words::{date, printable},
@@ -42,7 +44,7 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
         let errors = usize::from(error.is_some());
         let skipped = cases.iter().filter(|case| case.skipped.is_some()).count();
         let counts = [cases.len() + errors, failures, errors, skipped];
-        begin_suite(out, domain, id, host, report.node.time, counts)?;
+        begin_suite(out, domain.name(), id, host, report.node.time, counts)?;
         let mut notes = String::new();
         for case in cases {
             case.write(out)?;
@@ -58,7 +60,7 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
             }
         }
         if let Some(why) = error {
-            write!(out, "{}", unjudged(why))?;
+            write!(out, "{}", unjudged(Domain::Reading.name(), why))?;
         }
         writeln!(
             out,
@@ -66,7 +68,51 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
             lines(&notes)
         )?;
     }
+    job(out, report, host, fail_on)?;
     writeln!(out, "</testsuites>")
+}
+
+/// The name of the suite about a log and a process.
+const JOB: &str = "job";
+
+/// Writes the suite about the log and the process of a job, if there are any.
+fn job(out: &mut impl Write, report: &Report<'_>, host: &str, fail_on: Severity) -> std::io::Result<()> {
+    let Report { node, diagnosis, .. } = report;
+    if diagnosis.log.is_none() && node.job.is_none() {
+        return Ok(());
+    }
+    let severity = |symptom: &Symptom| symptom.severity_of_job().filter(|severity| *severity >= fail_on);
+    let symptoms = diagnosis.symptoms.iter();
+    let failed: Vec<_> = symptoms
+        .filter_map(|symptom| Some((severity(symptom)?, symptom)))
+        .collect();
+    // That the node could not be judged is in its own suite.
+    let of_node = report.verdict.unknown_because.is_some();
+    let error = report.unknown_because().filter(|_| !of_node);
+    let (failures, errors) = (failed.len(), usize::from(error.is_some()));
+    let counts = [(failures + errors).max(1), failures, errors, 0];
+    begin_suite(out, JOB, Domain::ALL.len(), host, node.time, counts)?;
+    let step = diagnosis.next_step.as_deref().unwrap_or_default();
+    for (severity, symptom) in &failed {
+        let (name, shown) = (symptom.kind.id(), escaped(&symptom.kind.to_string()));
+        let text = format!("{}: {}\n{step}", symptom.source, symptom.text);
+        writeln!(
+            out,
+            "    <testcase classname=\"rdma-health.{JOB}\" name=\"{name}\" time=\"0\">\n      \
+             <failure type=\"{severity}\" message=\"{shown}\">{text}</failure>\n    </testcase>",
+            severity = severity.name(),
+            text = lines(&text),
+        )?;
+    }
+    match &error {
+        Some(why) => write!(out, "{}", unjudged(JOB, why))?,
+        None if failed.is_empty() => writeln!(
+            out,
+            "    <testcase classname=\"rdma-health.{JOB}\" name=\"no-failure\" time=\"0\"/>"
+        )?,
+        None => {}
+    }
+    writeln!(out, "    <system-out/>\n    <system-err/>\n  </testsuite>")
 }
 
 /// Writes why the node could not be judged at `time`, in seconds since 1970: one test case, with an error.
@@ -75,18 +121,18 @@ pub fn write(out: &mut impl Write, report: &Report<'_>, fail_on: Severity) -> st
 /// If writing fails.
 pub fn failed(out: &mut impl Write, error: &str, time: u64) -> std::io::Result<()> {
     writeln!(out, "{BEGIN}")?;
-    begin_suite(out, Domain::Reading, 0, LOCAL, time, [1, 0, 1, 0])?;
+    begin_suite(out, Domain::Reading.name(), 0, LOCAL, time, [1, 0, 1, 0])?;
     writeln!(
         out,
         "{}    <system-out/>\n    <system-err/>\n  </testsuite>\n</testsuites>",
-        unjudged(error)
+        unjudged(Domain::Reading.name(), error)
     )
 }
 
 /// Begins a suite of so many test cases, failures, errors and skipped test cases.
 fn begin_suite(
     out: &mut impl Write,
-    domain: Domain,
+    name: &str,
     id: usize,
     host: &str,
     time: u64,
@@ -96,17 +142,16 @@ fn begin_suite(
         out,
         "  <testsuite name=\"{name}\" package=\"rdma-health\" id=\"{id}\" hostname=\"{host}\" timestamp=\"{time}\" \
          tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\" time=\"0\">\n    <properties/>",
-        name = domain.name(),
         host = token(host),
         time = timestamp(time),
     )
 }
 
-/// The test case that says why the node could not be judged.
-fn unjudged(why: &str) -> String {
+/// The test case of a suite with the reason why something could not be judged.
+fn unjudged(suite: &str, why: &str) -> String {
     let why = escaped(why);
     format!(
-        "    <testcase classname=\"rdma-health.reading\" name=\"judged-completely\" time=\"0\">\n      \
+        "    <testcase classname=\"rdma-health.{suite}\" name=\"judged-completely\" time=\"0\">\n      \
          <error type=\"unknown\" message=\"{why}\"/>\n    </testcase>\n"
     )
 }

@@ -19,6 +19,7 @@ mod summary;
 pub mod table;
 mod text;
 pub mod topology;
+mod unjudged;
 
 use rdma_health_diagnosis::{Diagnosis, problems};
 use rdma_health_node::{Node, words::count};
@@ -68,6 +69,14 @@ impl Report<'_> {
                 .count()
         };
         (of(Severity::Critical), of(Severity::Warning))
+    }
+
+    /// The number of symptoms of this severity that the log and the job's process show.
+    pub(crate) fn symptoms_of_job(&self, severity: Severity) -> usize {
+        let symptoms = self.diagnosis.symptoms.iter();
+        symptoms
+            .filter(|symptom| symptom.severity_of_job() == Some(severity))
+            .count()
     }
 
     /// The port or device of the cause to look at first, and how many more have it; `None` if it concerns the node.

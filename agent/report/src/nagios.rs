@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, io::Write};
 
 use rdma_health_node::words::printable;
-use rdma_health_rules::Status;
+use rdma_health_rules::{Severity, Status};
 
 use super::{Report, text::outcome};
 
@@ -56,6 +56,8 @@ fn plain(text: &str) -> String {
 fn numbers(report: &Report<'_>) -> String {
     let node = report.node;
     let (critical, warning) = report.problems();
+    let critical = critical + report.symptoms_of_job(Severity::Critical);
+    let warning = warning + report.symptoms_of_job(Severity::Warning);
     let mut all = format!("critical={critical};;0;0 warning={warning};0;;0");
     if node.hcas.known().is_some() {
         // Writing to a string cannot fail, here and below.

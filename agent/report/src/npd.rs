@@ -46,14 +46,14 @@ fn line(report: &Report<'_>, status: Status) -> String {
     let what = match (
         report.status(),
         report.diagnosis.first(),
-        &report.verdict.unknown_because,
+        report.unknown_because(),
     ) {
         (Status::Ok, ..) => match (report.information(status), report.unread()) {
             (Some(rules), _) => format!("information: {rules}"),
             (None, Some(unread)) => format!("no problem found; {unread}"),
             (None, None) => "no problem found".to_owned(),
         },
-        (Status::Unknown, _, Some(why)) => why.clone(),
+        (Status::Unknown, _, Some(why)) => why,
         (_, Some(cause), _) if rules.contains(&cause.id) || rules.is_empty() => {
             let subject = report.first_subject();
             let on = subject.map_or_else(String::new, |subject| format!(" on {subject}"));

@@ -21,7 +21,7 @@ use rdma_health_rules::{
 use super::{
     Report, cause, host_of, job,
     line::{Style, colour, instructions, labelled, list, status_colour},
-    summary,
+    summary, unjudged,
 };
 
 /// The name of a node that is not known.
@@ -116,9 +116,9 @@ pub fn quiet(out: &mut impl Write, report: &Report<'_>, status: Status) -> std::
             (None, None) => writeln!(out),
         };
     }
-    match (report.diagnosis.first(), &report.verdict.unknown_because) {
+    match (report.diagnosis.first(), report.unknown_because()) {
         (Some(cause), _) => write!(out, "  {}", cause.id)?,
-        (None, Some(why)) if rules.is_empty() => write!(out, "  {}", printable(why))?,
+        (None, Some(why)) if rules.is_empty() => write!(out, "  {}", printable(&why))?,
         (None, _) => {}
     }
     if !rules.is_empty() {
@@ -183,7 +183,7 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
         symptom.line.is_some() && symptom.grade > Grade::Unrecognised && !symptom.is_of_process()
     });
     let in_process = number_of(diagnosis, Symptom::is_of_process);
-    let unrecognised = diagnosis.log.as_ref().map_or(0, |log| log.unrecognised);
+    let log = diagnosis.log.as_ref();
     let mut parts = Vec::new();
     if critical > 0 {
         parts.push(count(critical, "critical problem"));
@@ -199,30 +199,13 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
     if in_process > 0 {
         parts.push(format!("{} in the job's process", count(in_process, "symptom")));
     }
-    if unrecognised > 0 {
-        let lines = usize::try_from(unrecognised).unwrap_or(usize::MAX);
-        parts.push(format!(
-            "{} of the log not recognised",
-            count(lines, "suspicious line")
-        ));
-    }
-    if let Some(log) = &diagnosis.log {
-        if let Some(format) = log.packed {
-            parts.push(format!("the log is packed ({format}): unpack it first"));
-        } else if log.readable == 0 {
-            parts.push("the log is empty".into());
-        } else if log.is_binary() {
-            parts.push("the log is not text".into());
-        } else if log.disputed > 0 {
-            parts.push("the log reads like a page about errors and like a report of one".into());
-        }
-    }
+    parts.extend(log.and_then(unjudged::unrecognised));
+    parts.extend(log.and_then(unjudged::why_unreadable));
     if parts.is_empty() {
-        // What keeps the verdict from "ok" without being a failure by itself: a collective operation that timed out.
         let doubt = diagnosis
             .symptoms
             .iter()
-            .find(|symptom| symptom.line.is_some() && symptom.grade > Grade::Note);
+            .find(|symptom| unjudged::is_doubt(symptom));
         let notes = number_of(diagnosis, |symptom| {
             symptom.line.is_some() && symptom.grade == Grade::Note
         });
@@ -234,7 +217,7 @@ pub(crate) fn outcome(report: &Report<'_>) -> String {
                 )
             }
             Some(doubt) => format!("no problem of RDMA found; the log shows {}", doubt.kind),
-            None if diagnosis.log.as_ref().is_some_and(|log| log.document) => {
+            None if log.is_some_and(|log| log.document) => {
                 "no problem found on the node; the log reads like documentation and was not judged".into()
             }
             None => "no problem found".into(),

@@ -1,5 +1,5 @@
 //! An adapter that dies leaves several traces: a PCIe error, a driver that reports dead firmware, tasks that hang in the driver, and a device
-//! that is gone. They are one problem.
+//! that is gone. They are one problem. So are the errors of a link and its port that is down.
 
 use rdma_health_node::Node;
 
@@ -14,13 +14,23 @@ const TRACES: [&str; 5] = [
     "driver-firmware",
 ];
 
-/// Joins such problems of one adapter, and of the driver that it hangs in. The first of them stays, with the findings of all.
+/// The cause of a port that is down, and that of a link which was bad before.
+const DOWN: &str = "port-down";
+const BAD_LINK: &str = "link-quality";
+
+/// Joins such problems of one adapter, and of the driver that it hangs in. The first of them stays, with the findings of all; of a port, that it is
+/// down.
 pub(super) fn join<'a>(node: &Node, problems: Vec<Problem<'a>>) -> Vec<Problem<'a>> {
     let mut joined: Vec<Problem<'a>> = Vec::new();
-    for problem in problems {
+    for mut problem in problems {
         let first = joined.iter_mut().find(|first| is_same(node, first, &problem));
         match first {
-            Some(first) => first.take(problem),
+            Some(first) => {
+                if problem.cause == DOWN {
+                    std::mem::swap(first, &mut problem);
+                }
+                first.take(problem);
+            }
             None => joined.push(problem),
         }
     }
@@ -28,6 +38,9 @@ pub(super) fn join<'a>(node: &Node, problems: Vec<Problem<'a>>) -> Vec<Problem<'
 }
 
 fn is_same(node: &Node, one: &Problem<'_>, other: &Problem<'_>) -> bool {
+    if let (DOWN, BAD_LINK) | (BAD_LINK, DOWN) = (one.cause, other.cause) {
+        return one.device.is_some() && (one.device, one.port) == (other.device, other.port);
+    }
     if ![one, other].iter().all(|problem| TRACES.contains(&problem.cause)) {
         return false;
     }

@@ -106,6 +106,20 @@ const PROBLEMS: &[ProblemAlert] = &[
     },
 ];
 
+/// The expression of a recorded series, in one line.
+pub(super) fn recorded(name: &str) -> Option<String> {
+    let lines = || RECORDING.lines().chain(OTHERS.lines());
+    let is_it = |line: &str| line.trim_start().strip_prefix("- record: ") == Some(name);
+    let of_rule = lines().skip_while(|line| !is_it(line)).skip(1);
+    let own = of_rule.take_while(|line| !line.trim_start().starts_with(['-', '#']));
+    let words: Vec<_> = own
+        .take_while(|line| !line.trim_start().starts_with("labels:"))
+        .flat_map(str::split_whitespace)
+        .filter(|word| !matches!(*word, "expr:" | ">-"))
+        .collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
 /// `dashboards/rules.yaml`.
 pub(super) fn rules() -> String {
     let mut text = RECORDING.to_owned();

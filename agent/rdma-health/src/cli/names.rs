@@ -1,5 +1,7 @@
 //! Names that rdma-health publishes elsewhere: alerts, conditions with their reasons, and metrics.
 
+use super::alerts;
+
 /// One such name.
 #[derive(Debug)]
 pub(super) struct Published {
@@ -71,6 +73,10 @@ const ALERTS: &[(&str, &str)] = &[
         "The helper that calls libibverbs is restarted again and again.",
     ),
     (
+        "RDMAHealthJobName",
+        "Agents are scraped under a job whose name does not contain `rdma-health`.",
+    ),
+    (
         "RDMAHealthKubernetesRefused",
         "The API server refuses the agent: permission, token, or Node name.",
     ),
@@ -102,6 +108,10 @@ const ALERTS: &[(&str, &str)] = &[
     (
         "RDMANetworkProblem",
         "GIDs, GUIDs or the host network settings for RoCE are wrong.",
+    ),
+    (
+        "RDMAProblemRepeats",
+        "A problem begins again and again, and ends each time before its own alert.",
     ),
     ("RDMAProbeProblem", "A loopback RDMA WRITE fails, or is too slow."),
     (
@@ -186,7 +196,18 @@ pub(super) fn published(name: &str) -> Option<Published> {
         .or_else(|| ready(name))
         .or_else(|| reason(name))
         .or_else(|| metric(name))
+        .or_else(|| recorded(name))
         .or_else(|| of_node(name))
+}
+
+fn recorded(name: &str) -> Option<Published> {
+    let expression = alerts::recorded(name)?;
+    Some(Published {
+        kind: "recorded series",
+        name: name.to_owned(),
+        title: format!("Prometheus computes it: {expression}"),
+        next_step: "dashboards/rules.yaml has the recording rules; rdma-health explain also explains the metrics in the expression.".into(),
+    })
 }
 
 fn of_node(name: &str) -> Option<Published> {
@@ -300,6 +321,21 @@ mod tests {
             .map(|(name, title)| ((*name).to_owned(), (*title).to_owned()))
             .collect();
         assert_eq!(listed, runbooks);
+    }
+
+    #[test]
+    fn a_series_of_the_recording_rules_is_explained_by_its_expression() {
+        let known = published("status:rdma_nodes:count").unwrap();
+        assert_eq!(
+            known.title,
+            "Prometheus computes it: count by (cluster, namespace, job, status) (rdma_verdict == 1)"
+        );
+        let faults = published("node:rdma_agent_fault:value").unwrap().title;
+        assert!(
+            faults.contains("changes(node:rdma_agent_start:max[1h])"),
+            "{faults}"
+        );
+        assert!(published("status:rdma_nodes:coun").is_none());
     }
 
     #[test]
