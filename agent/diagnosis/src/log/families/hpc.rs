@@ -29,6 +29,18 @@ pub(super) const ROWS: &[Row] = &[
     (&["process_vm_readv", "returned -1"], K::SharedMemory),
     (&["process_vm_writev", "returned -1"], K::SharedMemory),
     (&["ucp_ep_create(", "shared memory error"], K::SharedMemory),
+    // The launcher of Open MPI, whose daemons connect over TCP.
+    (
+        &["an inability to create a connection back to mpirun"],
+        K::TcpError,
+    ),
+    (&["has lost communication with a remote daemon"], K::TcpError),
+    (&["unable to reliably start one or more daemons"], K::TcpError),
+    // Memory that processes of one node share.
+    (&["xpmem", "failed to attach"], K::SharedMemory),
+    (&["failed to attach xpmem"], K::SharedMemory),
+    // The line says itself what to set.
+    (&["ucx is unable to handle vm_unmap"], K::SettingAdvised),
     // The launcher of MPICH and Intel MPI.
     (&["hydu_sock_connect"], K::TcpError),
     (&["btl_tcp_endpoint", "connect() to", "failed"], K::TcpError),

@@ -76,8 +76,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["kiblnd", "tried too early"], K::PeerClosed),
     (&["kiblnd", "no resources"], K::ResourceLimit),
     (&["ko2iblnd", "interface name mismatch"], K::SettingUnmatched),
-    (&["drbd", "rdma: ", "no receive window"], K::QueueFull),
-    (&["drbd", "rdma: ", "no send window"], K::QueueFull),
+    // DRBD has no buffer of the peer left for its messages.
+    (&["flow_control", "no receive window"], K::SettingAdvised),
+    (&["drbd", "rdma: ", "no receive window"], K::SettingAdvised),
+    (&["drbd", "rdma: ", "no send window"], K::SettingAdvised),
     (&["starting up lni o2ib"], K::AddressUnresolved),
     (&["ko2iblnd: no matching interfaces"], K::AddressUnresolved),
     (&["can't initialize device", "ko2iblnd"], K::AddressUnresolved),
@@ -122,6 +124,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["could not load transport iser"], K::ModuleMissing),
     (&["unable to request rdma services"], K::ModuleMissing),
     (&["/dev/nvme-fabrics: no such file"], K::ModuleMissing),
+    // The kernel had no memory for the queues of the connection, or the adapter no room.
+    (&["/dev/nvme-fabrics: cannot allocate memory"], K::ResourceLimit),
     (&["smc-r", "link down"], K::PeerUnreachable),
     (&["smc-r", "link removed"], K::PeerUnreachable),
     // SPDK does not use a completion queue that cannot grow.
