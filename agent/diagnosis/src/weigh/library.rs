@@ -25,7 +25,9 @@ pub(super) fn of_providers<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
         symptom.kind == SymptomKind::NoDevice
             && matches!(symptom.software, Some(Software::Mpi | Software::Libfabric))
             && text.contains("mpid")
-            && CALLS.iter().any(|call| text.contains(call))
+            && (CALLS.iter().any(|call| text.contains(call))
+                // The provider that was chosen has nothing to open (ENODATA).
+                || text.contains("fi_open domain failed") && text.contains("no data available"))
     })
 }
 

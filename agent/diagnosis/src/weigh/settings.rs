@@ -314,6 +314,16 @@ fn unmatched(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
             lists the ports with their layer. Set NCCL_IB_HCA=^NAME to exclude, or NCCL_IB_HCA==NAME,NAME to select, on all nodes."
                 .into(),
         );
+    } else if let Some((name, value)) = case
+        .log
+        .and_then(|log| log.path_of_ucx())
+        .filter(|_| symptom.named.errno.is_some())
+    {
+        scales.insisted_step = Some(format!(
+            "Run the job without {name}, which is {value}: the adapter refused an attribute of the connection, and this setting chooses one. If it runs then, the fabric does not have this service \
+            level or class for the path: on InfiniBand compare with the subnet manager (saquery, sminfo; opensm's QoS), on RoCE with the priorities of the switch. If it still fails, look at the \
+            GID index and the MTU."
+        ));
     } else if is_file(symptom) {
         scales.insisted_step = Some(FILE.to_owned());
     } else if is_network(symptom) {

@@ -27,11 +27,11 @@ pub(super) fn end_fabric(symptoms: &mut [Symptom]) {
     }
 }
 
-/// A framework that could not send its data repeats what the transport below it reported, which was TCP.
+/// A framework that could not send its data repeats what the transport below it reported, which was TCP or memory that processes share.
 pub(super) fn end_transfer(symptoms: &mut [Symptom]) {
     let of_tcp = symptoms
         .iter()
-        .filter(|symptom| symptom.kind == K::TcpError || is_of_gpu_memory(symptom));
+        .filter(|symptom| matches!(symptom.kind, K::TcpError | K::SharedMemory) || is_of_gpu_memory(symptom));
     let Some(failed) = of_tcp.filter_map(|symptom| symptom.line).min() else {
         return;
     };
@@ -45,9 +45,14 @@ pub(super) fn end_transfer(symptoms: &mut [Symptom]) {
     }
     for symptom in symptoms {
         let text = symptom.text.to_ascii_lowercase();
-        let is_report = ["kv chunk", "transfer fail", "kvtransfererror"]
-            .iter()
-            .any(|words| text.contains(words));
+        let is_report = [
+            "kv chunk",
+            "transfer fail",
+            "kvtransfererror",
+            "ucx function returned",
+        ]
+        .iter()
+        .any(|words| text.contains(words));
         if symptom.kind == K::BackendFailed && is_report && symptom.line > Some(failed) {
             symptom.grade = Grade::Note;
         }

@@ -76,6 +76,13 @@ pub(super) const ROWS: &[Row] = &[
     (&["kiblnd", "tried too early"], K::PeerClosed),
     (&["kiblnd", "no resources"], K::ResourceLimit),
     (&["ko2iblnd", "interface name mismatch"], K::SettingUnmatched),
+    // ksmbd takes most interfaces for those without RDMA, and should take one of IP over InfiniBand for one with it.
+    (&["netdev(ib", "rdma capable : false"], K::Unrecognised),
+    // What the target answers to the connect command of NVMe, after RDMA connected.
+    (&["connect command completed with error"], K::StorageRefused),
+    (&["srp login failed"], K::CmFailed),
+    // The target's part in the kernel is not there, or of another build than LIO.
+    (&["could not create srptfabricmodule"], K::ModuleMissing),
     // DRBD has no buffer of the peer left for its messages.
     (&["flow_control", "no receive window"], K::SettingAdvised),
     (&["drbd", "rdma: ", "no receive window"], K::SettingAdvised),
