@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["connect command completed with error"], K::StorageRefused),
     (&["srp login failed"], K::CmFailed),
     // The target's part in the kernel is not there, or of another build than LIO.
-    (&["could not create srptfabricmodule"], K::ModuleMissing),
+    (&["could not create srptfabricmodule"], K::ModuleMismatch),
     // DRBD has no buffer of the peer left for its messages.
     (&["flow_control", "no receive window"], K::SettingAdvised),
     (&["drbd", "rdma: ", "no receive window"], K::SettingAdvised),
