@@ -56,7 +56,7 @@ fn of_warning(symptom: &Symptom) -> String {
     });
     format!(
         "A check of the kernel failed{place} (a WARN): an error of the module, which goes on with what it does. Keep the report (journalctl -k -b), look whether what used RDMA at that time \
-        failed, and use a newer version of the kernel, or of the driver package that the module comes from (modinfo shows both): most of these errors are mended there. A restart is \
+        failed, and use a newer version of the kernel, or of the driver package that the module comes from (modinfo shows both): most of these errors are fixed there. A restart is \
         needed only if BUG, Oops or general protection fault follows in the log."
     )
 }

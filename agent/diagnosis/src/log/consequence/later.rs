@@ -132,7 +132,7 @@ pub(super) fn doubt_rejection(symptoms: &mut [Symptom]) {
     }
 }
 
-/// The driver of mlx5 changes the keys of memory regions with work requests of its own (UMR). A completion that fails for one of these is not that of a program.
+/// The driver of mlx5 changes the keys of memory regions with its own work requests (UMR). A completion that fails for one of these is not that of a program.
 pub(super) fn end_own_work(symptoms: &mut [Symptom]) {
     let refused = first(symptoms, |symptom| {
         symptom.kind == K::CommandRefused
