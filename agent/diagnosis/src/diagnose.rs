@@ -338,6 +338,7 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
                     all_by(&explained, Software::is_storage).then(|| table::storage::next_step(known.id));
                 of_storage
                     .flatten()
+                    .or_else(|| of_plain(known, case, &explained))
                     .unwrap_or_else(|| usual_step(known, case))
                     .to_owned()
             }),
@@ -349,6 +350,23 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
 /// The next step with adapters that are not NVIDIA's, whose tools and settings have other names.
 fn of_family(known: &KnownCause, case: &Case<'_>) -> Option<&'static str> {
     table::family::next_step(case.family()?, known.id)
+}
+
+/// The next step of a cause where the log shows neither GPUs nor their libraries.
+fn of_plain(known: &KnownCause, case: &Case<'_>, explained: &[(&Symptom, Link)]) -> Option<&'static str> {
+    let log = case.log.filter(|log| !log.names_gpu)?;
+    // It has the options of Lustre.
+    let is_of_lustre = |symptom: &Symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        ["lnet", "kiblnd", "o2ib"].iter().any(|name| text.contains(name))
+    };
+    if log.symptoms.iter().any(is_of_lustre) {
+        return None;
+    }
+    if all_by(explained, Software::is_kernel) {
+        return table::plain::of_kernel(known.id);
+    }
+    table::plain::next_step(known.id)
 }
 
 /// The next step of a cause where no fact suggests another one: the table's, or that for the place where the job runs.

@@ -256,6 +256,12 @@ impl LogReader {
             shown.settle(&mut self.log.symptoms);
         }
         shown.passthrough.settle(&mut self.log.symptoms);
+        let zero = shown.without_guid();
+        if self.log.symptoms.is_empty()
+            && let Some(symptom) = zero
+        {
+            self.log.symptoms.push(symptom);
+        }
         self.log.names_gpu = shown.gpu;
         self.log.zero_guid = shown.zero;
         self.log.memlock = shown.memlock;
@@ -504,6 +510,9 @@ impl LogReader {
         if self.awaiting.is_some() {
             found = self.await_error(&bytes, found);
         }
+        if trace::is_check(&bytes) {
+            self.only_warned();
+        }
         let is_symptom = matches!(found, Some(Found::Symptom(_) | Found::Incomplete(..)));
         match found {
             Some(Found::Fact(fact)) => self.learn(fact),
@@ -533,6 +542,22 @@ impl LogReader {
                 || symptom.line.is_none_or(|line| line + WITHIN < now)
                 || !ended::names_exception(&symptom.text.to_ascii_lowercase())
         });
+    }
+
+    /// The place of what the log shows without its heading is that of a check that failed.
+    fn only_warned(&mut self) {
+        /// Number of lines after the place in which the code follows.
+        const WITHIN: u64 = 3;
+        let now = self.log.lines;
+        let is_one = |symptom: &&mut Symptom| {
+            symptom.kind == SymptomKind::DriverCrashed
+                && !symptom.known
+                && symptom.line.is_some_and(|line| line + WITHIN >= now)
+        };
+        if let Some(symptom) = self.log.symptoms.iter_mut().find(is_one) {
+            symptom.kind = SymptomKind::DriverWarned;
+            symptom.grade = symptom.kind.grade();
+        }
     }
 
     /// Completes the failed operation with the error number in this line, if it has one. Returns what the line shows besides: a

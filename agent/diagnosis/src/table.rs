@@ -9,6 +9,7 @@ pub(crate) mod host;
 mod job;
 mod network;
 mod other;
+pub(crate) mod plain;
 mod platform;
 pub(crate) mod storage;
 

@@ -186,7 +186,7 @@ fn what_other_layers_report_of_their_end_is_named() {
         ),
         (
             "[1.2] [n1:2:0] rcache.c:534  UCX  WARN  failed to register region 0x563b3f909550 [0x7fae34a00000..0x7fae35000000]: Input/output error",
-            "hca-resources",
+            "memlock-limit",
             "journalctl",
         ),
         (

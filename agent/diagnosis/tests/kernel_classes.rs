@@ -132,3 +132,46 @@ fn a_structured_journal_says_the_same_as_a_plain_one() {
     assert_eq!(kinds(record), kinds(plain));
     assert_eq!(kinds(record), [SymptomKind::DeviceFatal]);
 }
+
+#[test]
+fn a_failed_check_of_the_kernel_is_not_a_crash() {
+    let heading = "[920.6] WARNING: CPU: 1 PID: 21 at drivers/infiniband/sw/rxe/rxe_comp.c:756 rxe_completer+0x989/0xcc0 [rdma_rxe]\n";
+    let place = "[920.7] RIP: 0010:rxe_completer+0x989/0xcc0 [rdma_rxe]\n";
+    let code = "[920.8] Code: 0f b6 84 24 3a <0f> 0b e9 cb f8 ff ff\n";
+    for log in [
+        heading.to_owned(),
+        format!("{heading}{place}{code}"),
+        // The heading is cut.
+        format!("{place}{code}"),
+    ] {
+        assert_eq!(kinds(&log), [SymptomKind::DriverWarned], "{log}");
+        let (cause, step) = first(&log);
+        assert_eq!(cause, "driver-firmware", "{log}");
+        assert!(
+            step.contains("rxe_completer") && step.contains("goes on"),
+            "{step}"
+        );
+        assert!(!step.contains("crashed"), "{step}");
+    }
+    let oops = "[920.6] BUG: kernel NULL pointer dereference, address: 0000000000000098\n";
+    assert_eq!(kinds(&format!("{oops}{place}")), [SymptomKind::DriverCrashed]);
+}
+
+#[test]
+fn what_the_kernel_reports_in_no_module_is_shown() {
+    let stack = "[960.7] Modules linked in: ksmbd(O-) rdma_cm iw_cm ib_cm ib_core\n";
+    for log in [
+        format!(
+            "[960.6] WARNING: CPU: 11 PID: 10680 at lib/refcount.c:28 refcount_warn_saturate+0xe2/0xf0\n{stack}"
+        ),
+        format!("[248.2] watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [perf:11856]\n{stack}"),
+        "[325.9] Kernel panic - not syncing: Fatal exception in interrupt\n".to_owned(),
+    ] {
+        assert_eq!(kinds(&log), [SymptomKind::Unrecognised], "{log}");
+    }
+    let other = "[960.7] Modules linked in: xfs e1000e\n";
+    let elsewhere = format!(
+        "[960.6] WARNING: CPU: 11 PID: 10680 at lib/refcount.c:28 refcount_warn_saturate+0xe2/0xf0\n{other}"
+    );
+    assert_eq!(kinds(&elsewhere), []);
+}

@@ -22,18 +22,27 @@ const HANDLERS: [&str; 16] = [
     "memcpy",
 ];
 /// Beginnings of the functions of libraries of RDMA.
-const FUNCTIONS: [&str; 14] = [
+const FUNCTIONS: [&str; 17] = [
     "ucma_", "rdma_", "ibv_", "__ibv_", "mlx5_", "mlx4_", "irdma_", "bnxt_re_", "efa_", "hfi1_", "psm2_",
-    "psm3_", "uct_ib", "uct_rc",
+    "psm3_", "uct_", "ucp_", "vrb_", "rxm_", "rxd_",
 ];
 /// Libraries of RDMA, and the names of classes that use it.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 20] = [
     "libibverbs",
     "librdmacm",
     "libmlx5",
     "libmlx4",
     "-rdmav",
-    "libuct_ib",
+    "libuct",
+    "libucp",
+    "libucm",
+    "libfabric.so",
+    "libpsm",
+    "btl_openib",
+    "mtl_ofi",
+    "mtl_psm",
+    "pml_ucx",
+    "osc_ucx",
     "rdmaconnect",
     "rdmaworker",
     "rdmastack",
@@ -67,7 +76,9 @@ impl Backtrace {
             self.decided = false;
             return;
         }
-        let is_unnamed = lower.starts_with("(()") || lower.is_empty();
+        let is_unnamed = lower.starts_with("(()")
+            || lower.is_empty()
+            || lower.starts_with("?? ") && library(&lower).is_none();
         if self.decided || is_unnamed || HANDLERS.iter().any(|name| lower.contains(name)) {
             return;
         }
@@ -117,11 +128,16 @@ fn frame(text: &str) -> Option<(u32, &str)> {
     (is_of_gdb || has_place || of_ucx).then_some((index, name))
 }
 
+/// The library of a function whose name or arguments a debugger does not know: `?? () from /usr/lib64/libmlx4-rdmav2.so`.
+fn library(frame: &str) -> Option<&str> {
+    frame.rsplit_once("() from ").map(|(_, library)| library)
+}
+
 /// Whether a frame in lower case is in a library of RDMA.
 fn is_of_rdma(frame: &str) -> bool {
     let is_named = |text: &str| FUNCTIONS.iter().any(|name| text.starts_with(name));
     // The arguments of a function, and the file of its source, name other things.
-    let file = frame.split('(').next().unwrap_or_default();
+    let file = library(frame).unwrap_or_else(|| frame.split('(').next().unwrap_or_default());
     let name = frame
         .split([' ', '('])
         .find(|word| !word.is_empty())
@@ -171,6 +187,22 @@ mod tests {
             ]),
             Some(2)
         );
+        let of_provider = [
+            "#0  0x00007f4c566cf65b in raise () from /lib64/libpthread.so.0",
+            "#1  0x00000000009bd1c4 in ?? ()",
+            "#2  <signal handler called>",
+            "#3  0x00007f4c52c88d71 in ?? () from /usr/lib64/libmlx4-rdmav2.so",
+            "#4  0x00007f4c5536612f in ibv_create_cq () from /usr/lib64/libibverbs.so.1",
+        ];
+        assert_eq!(found(&of_provider), Some(4));
+        let of_ucx =
+            ["#0  0x00007fffe6bd9d5f in uct_base_iface_t_init (self=0x7eab60, params=0x7fffffffd930,"];
+        assert_eq!(found(&of_ucx), Some(1));
+        let of_part = [
+            "[c1:49144] [ 0] /lib64/libpthread.so.0(+0xf890)[0x7f6afcb45890]",
+            "[c1:49144] [ 1] /opt/openmpi/lib/openmpi/mca_btl_openib.so(+0x1f3c5)[0x7f6af81873c5]",
+        ];
+        assert_eq!(found(&of_part), Some(2));
         // What the program did itself, and what only called the library.
         for other in [
             &[

@@ -136,7 +136,8 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             || symptom.kind == K::OptionsRefused && (created.is_some() || differs)
             // PSM3 says before or after it that the adapter is not one that it can use.
             || symptom.kind == K::OpenFailed && unsupported && symptom.text.contains("PSM3")
-            || symptom.kind == K::PeerUnreachable && after(unmatched) && symptom.text.contains("will not be handled")
+            || symptom.kind == K::PeerUnreachable && after(unmatched)
+                && ["will not be handled", "estination is unreachable"].iter().any(|words| symptom.text.contains(words))
             // The plugin repeats the completion without its reason.
             || symptom.kind == K::PeerUnreachable && after(connected) && symptom.text.contains("NET/OFI")
             // SPDK's words for the end of a queue, whatever ended it.
@@ -183,6 +184,7 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         later::end_transfer,
         later::end_endpoint_of_ucx,
         later::end_own_address,
+        later::end_own_work,
     ] {
         find_end(symptoms);
     }

@@ -208,6 +208,8 @@ const GPU_LIBRARIES: &[Row] = &[
     (&["address not valid", "listen"], K::AddressUnresolved),
     (&["destination is unreachable", "listen"], K::AddressUnresolved),
     (&["transports can listen for connections"], K::AddressUnresolved),
+    // UCX's selection of transports, before anything is sent.
+    (&["ucx", "transport does not support"], K::SettingUnmatched),
     (&["destination is unreachable"], K::PeerUnreachable),
     (&["endpoint timeout"], K::PeerUnreachable),
     // The process has no ordinary memory left.
@@ -274,6 +276,9 @@ const MPI: &[Row] = &[
 
 /// DPDK.
 const DPDK: &[Row] = &[
+    // The buffers of the program are smaller than the packets that its port may receive.
+    (&["no enough mbuf space"], K::SettingUnmatched),
+    (&["mbuf", "scatter", "not enabled"], K::SettingUnmatched),
     // The memory of DPDK's queues is in huge pages.
     (
         &["queue allocation failed", "cannot allocate memory"],
@@ -463,7 +468,7 @@ pub(super) fn outranks_events(kind: K) -> bool {
 pub(super) fn needs_topic(kind: K) -> bool {
     matches!(
         kind,
-        K::ModuleUnsigned | K::ModuleMismatch | K::FirmwareMissing | K::FirmwareMismatch
+        K::ModuleUnsigned | K::ModuleMismatch | K::FirmwareMissing | K::FirmwareMismatch | K::DriverWarned
     )
 }
 

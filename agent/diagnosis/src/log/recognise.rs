@@ -95,6 +95,8 @@ pub(super) struct Recogniser {
     report: Option<Report>,
     /// The last line that began a report.
     reported: Option<u64>,
+    /// The line in which a check of the kernel failed, if that is the last report.
+    warned: Option<u64>,
     /// A crash outside RDMA whose callers may follow.
     below: Option<Below>,
     /// The first crash whose place the log does not show.
@@ -455,6 +457,11 @@ impl Recogniser {
             }
             return None;
         };
+        // The place of a check that failed, which its heading named.
+        let is_warned = || self.warned.is_some_and(|at| number <= at + trace::WITHIN);
+        if reading.kind == SymptomKind::DriverCrashed && is_warned() {
+            return None;
+        }
         // The rest of a help text explains what it reported.
         if reading.kind == SymptomKind::Unrecognised && self.frame.is_known() {
             return None;
@@ -480,6 +487,7 @@ impl Recogniser {
             return false;
         };
         self.reported = Some(number);
+        self.warned = report.is_warning().then_some(number);
         self.end_report();
         self.report = Some(report);
         true

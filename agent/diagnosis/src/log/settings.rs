@@ -45,6 +45,8 @@ const SETTINGS: &[&str] = &[
     "UCX_NET_DEVICES",
     "UCX_IB_GID_INDEX",
     "UCX_IB_PKEY",
+    "UCX_IB_SL",
+    "UCX_IB_TRAFFIC_CLASS",
     "UCX_TLS",
     "NVSHMEM_IB_GID_INDEX",
     "NVSHMEM_HCA_LIST",
@@ -142,8 +144,29 @@ impl Log {
     }
 }
 
-/// A peer that UCX does not reach because its settings leave out all networks is not silent.
+impl Log {
+    /// What a setting of UCX chooses of the path of each connection, where it is not the default: its name and value.
+    pub(crate) fn path_of_ucx(&self) -> Option<(&'static str, &str)> {
+        ["UCX_IB_SL", "UCX_IB_TRAFFIC_CLASS"]
+            .into_iter()
+            .find_map(|name| {
+                let value = self.settings.get(name)?;
+                (!matches!(value.as_str(), "0" | "auto")).then_some((name, value.as_str()))
+            })
+    }
+}
+
+/// A peer that UCX does not reach because its settings leave out all networks is not silent. A connection that is refused, and whose service level or traffic
+/// class a setting chooses, is refused for it more often than for its GID, which UCX selects itself.
 pub(super) fn settle(log: &mut Log) {
+    if log.path_of_ucx().is_some() && !log.settings.contains_key("UCX_IB_GID_INDEX") {
+        for symptom in &mut log.symptoms {
+            if symptom.kind == SymptomKind::ConnectInvalid && symptom.software == Some(Software::Ucx) {
+                symptom.kind = SymptomKind::SettingUnmatched;
+                symptom.known = false;
+            }
+        }
+    }
     if log.within_node().is_none() {
         return;
     }

@@ -7,9 +7,10 @@ use super::{
     MAX_NAMES, codes,
     entity::device,
     gid,
-    line::{after, excerpt},
+    line::{Lower, after, excerpt},
     passthrough::Passthrough,
     phrases::Phrases,
+    recognise::failure,
 };
 use crate::{
     job_view::AMPLE_MEMLOCK,
@@ -223,6 +224,14 @@ impl Shown {
     pub(super) fn settle(&self, symptoms: &mut [Symptom]) {
         self.fell_back(symptoms);
         self.without_address(symptoms);
+    }
+
+    /// The device with a GUID of zeros, where the log shows nothing else: `rdma_cm` and subnet managers do not find it.
+    pub(super) fn without_guid(&self) -> Option<Symptom> {
+        let zero = self.zero.as_ref()?;
+        let mut found = failure(&Lower::of(&zero.text), SymptomKind::GuidZero, zero.line);
+        found.named.device.clone_from(&zero.device);
+        Some(found)
     }
 
     /// Open MPI uses TCP, and no other transport, in the place of the adapter that it left out.

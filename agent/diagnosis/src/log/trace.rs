@@ -21,7 +21,12 @@ const HEADERS: &[(&[&str], K)] = &[
     (&["[hardware error]:", "event severity: recoverable"], K::PciFault),
     // The kernel finds what a module does wrong while it loads.
     (&["warning: cpu:", " at "], K::ModuleMismatch),
+    // Newer kernels name the CPU at the end: `WARNING: drivers/x.c:756 at f+0x1/0x2 [m], CPU#1: ksoftirqd/1/21`.
+    (&["warning: ", ":", " at ", "+0x", ", cpu#"], K::ModuleMismatch),
 ];
+
+/// How the end of a machine begins.
+const PANIC: &str = "kernel panic - not syncing";
 
 /// First lines of the report of a crash in lower case, or first calls of its trace, where the report is cut.
 const CRASHES: &[&str] = &[
@@ -34,6 +39,7 @@ const CRASHES: &[&str] = &[
     "bug: kasan: ",
     "oops: ",
     "page_fault_oops+",
+    PANIC,
     // The debugger of POWER: `cpu 0x0: Vector: 300 (Data Access) at [c000001fd73436a0]`.
     ": vector: ",
 ];
@@ -68,6 +74,10 @@ pub(super) struct Report {
     in_module: bool,
     /// A module of RDMA of another source than the kernel's is among those that are loaded.
     with_package: bool,
+    /// The kernel stopped the machine.
+    is_panic: bool,
+    /// The RDMA stack is among the modules that are loaded.
+    with_stack: bool,
     /// A driver of a network card, whose name the trace does not show, found no memory for a packet.
     of_packets: bool,
 }
@@ -128,6 +138,8 @@ impl Report {
             loaded: false,
             in_module: false,
             with_package: false,
+            is_panic: text.to_ascii_lowercase().contains(PANIC),
+            with_stack: false,
             of_packets: false,
         }
     }
@@ -147,7 +159,16 @@ impl Report {
     pub(super) fn is_unplaced(&self) -> bool {
         self.is_crash && !self.placed && self.loaded
             || self.with_package && self.is_in_core()
+            || self.is_panic
+            || self.is_check_in_core()
             || self.of_packets
+    }
+
+    /// Whether a check of the kernel failed, or a processor hangs, in no module, while RDMA could be in use: the lists and counts that the kernel checks
+    /// are those of its modules.
+    fn is_check_in_core(&self) -> bool {
+        let is_one = !self.is_crash && matches!(self.kind, K::ModuleMismatch | K::DriverCrashed);
+        is_one && !self.in_module && (self.with_stack || self.of_user || self.work.is_some())
     }
 
     /// Whether the kernel crashed, and no line names a module in which it did: memory that a module damaged ends the kernel elsewhere.
@@ -159,7 +180,8 @@ impl Report {
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.of_packets |=
             self.kind == K::HostMemory && memchr::memmem::find(bytes, b"alloc_skb+0x").is_some();
-        let Some(line) = std::str::from_utf8(bytes).ok().filter(|_| self.is_crash) else {
+        let has_trace = self.is_crash || matches!(self.kind, K::ModuleMismatch | K::DriverCrashed);
+        let Some(line) = std::str::from_utf8(bytes).ok().filter(|_| has_trace) else {
             return;
         };
         if let Some(work) = work_of_rdma(line) {
@@ -170,6 +192,12 @@ impl Report {
         self.in_module |= call(line).is_some();
         self.with_package |= has_package(line);
         self.loaded |= links_user(line);
+        self.with_stack |= links_stack(line);
+    }
+
+    /// Whether a check of the kernel failed, and no module crashed.
+    pub(super) fn is_warning(&self) -> bool {
+        self.kind == K::ModuleMismatch && self.text.to_ascii_lowercase().contains("warning: ")
     }
 
     /// Whether its call trace has ended before this line, or shows that RDMA is not concerned.
@@ -214,6 +242,7 @@ impl Report {
         };
         match self.kind {
             K::HostMemory => is_rdma_module(module),
+            K::ModuleMismatch if is_in_stack(line) => true,
             // Drivers warn of much that they survive.
             K::ModuleMismatch => is_rdma_module(module) && !line.contains("? "),
             _ if self.is_crash => is_rdma_module(module) || is_of_accelio(module),
@@ -223,8 +252,21 @@ impl Report {
 
     /// What it shows, whose trace concerns RDMA in this line. What a module that was loaded before warned of is not known.
     pub(super) fn kind_at(&self, bytes: &[u8]) -> K {
-        let is_call = self.kind == K::ModuleMismatch && loads(&String::from_utf8_lossy(bytes)).is_none();
-        if is_call { K::Unrecognised } else { self.kind }
+        let line = String::from_utf8_lossy(bytes);
+        if self.kind != K::ModuleMismatch || loads(&line).is_some() {
+            return self.kind;
+        }
+        // What the module only called may warn of what another one did.
+        let is_own = || {
+            let begins = call(&self.text).is_some() || is_in_stack(&self.text) || line.contains("IP: ");
+            begins
+                && (is_in_stack(&self.text) || call(&line).is_some_and(|(_, module)| is_rdma_module(module)))
+        };
+        if self.is_warning() && is_own() {
+            K::DriverWarned
+        } else {
+            K::Unrecognised
+        }
     }
 
     /// Its first line, with the call that shows where it happened, if that is in another line.
@@ -348,6 +390,22 @@ fn links_user(line: &str) -> bool {
     })
 }
 
+/// Whether a line lists the modules that are loaded, and the core of the RDMA stack or what uses it is among them.
+fn links_stack(line: &str) -> bool {
+    let modules = line.split_once("Modules linked in:").map(|(_, modules)| modules);
+    modules.is_some_and(|modules| {
+        modules.split_whitespace().any(|module| {
+            let name = module.split('(').next().unwrap_or_default();
+            matches!(name, "ib_core" | "rdma_cm" | "ib_uverbs") || is_rdma_consumer(name)
+        })
+    })
+}
+
+/// Whether a report names a file of the RDMA stack of the kernel: `WARNING: CPU: 0 PID: 0 at …/drivers/infiniband/hw/ntrdma/ntrdma_qp.c:1683`.
+fn is_in_stack(text: &str) -> bool {
+    text.contains("drivers/infiniband/")
+}
+
 /// Whether a line lists a module of RDMA that another package than the kernel's brought: `mlx5_core(OE)`.
 fn has_package(line: &str) -> bool {
     let modules = line.split_once("Modules linked in:").map(|(_, modules)| modules);
@@ -372,6 +430,12 @@ fn work_of_rdma(line: &str) -> Option<&str> {
     is_rdma_module(module).then_some(work)
 }
 
+/// Whether a line of a report shows the instruction with which a check of the kernel ends (`ud2`): `Code: … 75 27 <0f> 0b 5b …`. Where the heading is cut, it is
+/// a WARN rather than a crash.
+pub(super) fn is_check(bytes: &[u8]) -> bool {
+    memchr::memmem::find(bytes, b"Code: ").is_some() && memchr::memmem::find(bytes, b"<0f> 0b").is_some()
+}
+
 /// Whether a line is a call of a trace of the kernel: ` ib_cm_init+0x3a5/0x8d0 [ib_cm]`, ` ? do_fork+0x1/0x20`.
 pub(super) fn is_call(text: &str) -> bool {
     let Some((call, place)) = text.split_once("+0x") else {
@@ -388,7 +452,10 @@ pub(super) fn is_call(text: &str) -> bool {
 pub(crate) fn call(line: &str) -> Option<(&str, &str)> {
     let (call, rest) = line.trim_end().rsplit_once('[')?;
     let (inner, after) = rest.split_once(']')?;
-    let is_end = after.is_empty() || after.starts_with(" at addr ") || line.contains("BUG: KASAN:");
+    let is_end = after.is_empty()
+        || after.starts_with(" at addr ")
+        || after.starts_with(", CPU#")
+        || line.contains("BUG: KASAN:");
     let module = inner.split(' ').next()?;
     let (before, _) = call.rsplit_once("+0x").filter(|_| is_end)?;
     let function = before.rsplit([' ', ':']).next()?;
@@ -435,6 +502,17 @@ mod tests {
         let own = b"[ 2157.6]  siw_tx_hdt+0x695/0xa40 [siw]";
         assert!(report.concerns_rdma(own) && report.kind_at(own) == K::Unrecognised);
         assert!(!report.concerns_rdma(b"[ 2157.6]  ? siw_tx_hdt+0x695/0xa40 [siw]"));
+        let place = b"RIP: 0010:siw_tx_hdt+0x695/0xa40 [siw]";
+        assert!(report.concerns_rdma(place) && report.kind_at(place) == K::DriverWarned);
+        for heading in [
+            "WARNING: CPU: 7 PID: 23655 at include/linux/cpumask.h:106 irdma_cfg_ceq_vector+0x34c/0x3f0 [irdma]",
+            "WARNING: CPU: 0 PID: 0 at /src/drivers/infiniband/hw/own/own_qp.c:16 own_send+0x384/0x9e0 [own]",
+            "WARNING: drivers/infiniband/sw/rxe/rxe_comp.c:756 at rxe_completer+0x989/0xcc0 [rdma_rxe], CPU#1: ksoftirqd/1/21",
+        ] {
+            let report = Report::begin(heading, &heading.to_ascii_lowercase(), 1).unwrap();
+            assert!(report.concerns_rdma(heading.as_bytes()), "{heading}");
+            assert_eq!(report.kind_at(heading.as_bytes()), K::DriverWarned, "{heading}");
+        }
         assert!(report.has_ended(b"[ 2157.6]  nf_hook_slow+0x1/0x30 [nf_tables]", 3));
         let loaded = b"Modules linked in: mlx5_core(OE+) mlx_compat(OE)";
         assert!(report.concerns_rdma(loaded) && report.kind_at(loaded) == K::ModuleMismatch);

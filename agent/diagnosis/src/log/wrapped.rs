@@ -300,6 +300,13 @@ const SENTENCES: &[(&str, Option<K>)] = &[
     ("in parsing the openfabrics (openib) btl parameter file", None),
     ("was unable to find or read an ini file", None),
     ("an invalid mca parameter value was found", None),
+    // The daemons of its launcher connect over TCP.
+    (
+        "an inability to create a connection back to mpirun",
+        Some(K::TcpError),
+    ),
+    // What it says itself to set: two of its parts watch memory that the program gives back.
+    ("ucx is unable to handle vm_unmap", Some(K::SettingAdvised)),
 ];
 
 /// The first letters of sentences that a line outside a frame can hold whole.
@@ -310,6 +317,8 @@ pub(super) const WHOLE: &[&str] = &[
     "btl_openib",
     "openib",
     "openfabrics",
+    "vm_unmap",
+    "connection back to mpirun",
 ];
 
 /// What a sentence of a help text in lower case shows.

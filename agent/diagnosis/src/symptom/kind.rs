@@ -185,6 +185,7 @@ kinds! {
         "several ports have the default subnet prefix fe80::/64, so that a program takes their fabrics for one";
     BondMemberDown: Degraded, "bond-member-down", "a member of a bond (RoCE LAG) lost its link";
     DriverCrashed: Failure, "driver-crashed", "the kernel crashed in a module of the RDMA stack";
+    DriverWarned: Degraded, "driver-warned", "a check of the kernel failed in a module of the RDMA stack, which goes on";
     BackendMissing: Failure, "backend-missing",
         "the library that the job communicates with, its plugin or its GPU support is missing, too old or does not load";
     ToolNoAccess: Degraded, "tool-no-access", "a tool for the adapter's firmware has no access to the adapter";
@@ -192,6 +193,8 @@ kinds! {
     PkeyMissing: Failure, "pkey-missing", "a port does not have the partition key that the program uses";
     PassthroughMissing: Degraded, "passthrough-missing", "the library finds no iommu=pt on the kernel command line";
     GuidDuplicated: Failure, "guid-duplicated", "two devices of the InfiniBand fabric have the same GUID";
+    GuidZero: Degraded, "guid-zero", "a device has a GUID of zeros";
+    SettingAdvised: Degraded, "setting-advised", "a program works badly or not safely with its settings, and the message names what to set";
     LinkDegraded: Degraded, "link-degraded", "a link of the fabric runs below its speed or width, or counts errors";
     ManagerNotStarted: Failure, "subnet-manager-not-started", "a subnet manager could not start on its port";
     LibraryMismatch: Failure, "library-mismatch", "libraries of rdma-core are of different releases";
@@ -269,6 +272,8 @@ impl SymptomKind {
                 | Self::LibraryMismatch
                 | Self::DmaBufUnsupported
                 | Self::DefaultSubnetPrefix
+                | Self::GuidZero
+                | Self::SettingAdvised
                 | Self::BackendMissing
                 | Self::SharpUnavailable
                 | Self::ToolNoAccess

@@ -13,11 +13,11 @@ use crate::symptom::SymptomKind::{
     AdapterHot, AdapterNotStarted, BandwidthLow, CmUnavailable, CollectiveTimeout, CommandRefused,
     ConnectFailed, ConnectInvalid, ConnectNoDevice, ConnectTimedOut, Corrupted, CqError, CreateFailed,
     CreateRefused, CreateUnexplained, DeviceAbsent, DeviceFatal, DeviceGone, DeviceStalled, DriverCrashed,
-    DriverNotBuilt, DriverNotReady, FirmwareMismatch, FunctionUnconfigured, GpuError, GpuLinkError,
-    GpuNotStarted, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing, NetworkAttachFailed,
-    NoDevice, NoProvider, OpenFailed, PciFault, PciLimited, PeerMemoryError, PortInitializing, PortNotActive,
-    PostRefused, ProbeFailed, ProbeTimedOut, QueueError, QueueFatal, RegMrFailed, RegMrNoMemory,
-    ResourceUnavailable, RtsRefused, SlotPower, SocketFallback, VersionMismatch,
+    DriverNotBuilt, DriverNotReady, DriverWarned, FirmwareMismatch, FunctionUnconfigured, GpuError,
+    GpuLinkError, GpuNotStarted, GpuStopped, InitRefused, LatencyHigh, ModuleMismatch, ModuleMissing,
+    NetworkAttachFailed, NoDevice, NoProvider, OpenFailed, PciFault, PciLimited, PeerMemoryError,
+    PortInitializing, PortNotActive, PostRefused, ProbeFailed, ProbeTimedOut, QueueError, QueueFatal,
+    RegMrFailed, RegMrNoMemory, ResourceUnavailable, RtsRefused, SlotPower, SocketFallback, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -299,6 +299,7 @@ pub(super) static DRIVER_FIRMWARE: KnownCause = KnownCause {
         PostRefused,
         QueueFatal,
         DriverCrashed,
+        DriverWarned,
     ],
     sometimes: &[
         CreateUnexplained,

@@ -17,7 +17,8 @@ use crate::symptom::SymptomKind::{
     NoListener, NoMemory, NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed,
     PeerMemoryError, PeerUnreachable, PortNotActive, PostRefused, QueueAccess, QueueError, QueueFatal,
     QueueFull, RankFailed, RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable,
-    RtsRefused, SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter, VersionMismatch,
+    RtsRefused, SettingAdvised, SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter,
+    VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -71,6 +72,7 @@ pub(super) static JOB_SETTINGS: KnownCause = KnownCause {
         RtsRefused,
         NoSocketInterface,
         SettingUnmatched,
+        SettingAdvised,
         ConnectIncompatible,
         ForkUnsafe,
     ],

@@ -13,11 +13,11 @@ use crate::symptom::SymptomKind::{
     AdapterHot, AddressInUse, AddressUnresolved, BandwidthLow, BondMemberDown, CmFailed, CollectiveTimeout,
     ConnectFailed, ConnectIncompatible, ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused,
     ConnectTimedOut, ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged,
-    GidUnusable, GuidDuplicated, InitRefused, InterfaceHidden, JoinRefused, LatencyHigh, LinkDegraded,
-    ManagerNotStarted, ModuleFault, MtuDiffers, NeighbourTableFull, NoDevice, NoGid, NoSocketInterface,
-    NoSubnetManager, NoVirtualNetwork, PeerClosed, PeerUnreachable, PkeyMissing, PortError, PortInitializing,
-    PortNotActive, PortUnauthorised, ProbeTimedOut, QueueFull, RouteUnresolved, SharpUnavailable,
-    SocketFallback,
+    GidUnusable, GuidDuplicated, GuidZero, InitRefused, InterfaceHidden, JoinRefused, LatencyHigh,
+    LinkDegraded, ManagerNotStarted, ModuleFault, MtuDiffers, NeighbourTableFull, NoDevice, NoGid,
+    NoSocketInterface, NoSubnetManager, NoVirtualNetwork, PeerClosed, PeerUnreachable, PkeyMissing,
+    PortError, PortInitializing, PortNotActive, PortUnauthorised, ProbeTimedOut, QueueFull, RouteUnresolved,
+    SharpUnavailable, SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -272,7 +272,7 @@ pub(super) static GUIDS: KnownCause = KnownCause {
     next_step: "Compare the GUIDs of all devices with rdma-health check, or with ibstat -l and ibstat.",
     rules: &[&gids::GUID_INVALID],
     cases: &[],
-    often: &[GuidDuplicated],
+    often: &[GuidDuplicated, GuidZero],
     sometimes: &[RETRY_EXC, ConnectInvalid, ConnectTimedOut, AddressUnresolved],
     weigh: weigh::guids,
 };

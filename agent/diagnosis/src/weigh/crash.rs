@@ -16,6 +16,11 @@ pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
     const OF_SOFTWARE: &str = "The module does RDMA with the CPU, so no adapter and no firmware is concerned. Use another version of the kernel, or the RDMA \
         device of an adapter.";
     let Some(symptom) = case.seen(&[SymptomKind::DriverCrashed]).next() else {
+        if let Some(symptom) = case.seen(&[SymptomKind::DriverWarned]).next() {
+            scales.fits(&symptom.source, &symptom.text);
+            scales.next_step = Some(of_warning(symptom));
+            return;
+        }
         of_bond(case, scales);
         of_raw(case, scales);
         of_message(case, scales);
@@ -42,6 +47,18 @@ pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
             }
         ),
     });
+}
+
+/// What to do where a check of the kernel failed in a module, which goes on.
+fn of_warning(symptom: &Symptom) -> String {
+    let place = call(&symptom.text).map_or_else(String::new, |(function, module)| {
+        format!(" in the function {function} of the module {module}")
+    });
+    format!(
+        "A check of the kernel failed{place} (a WARN): an error of the module, which goes on with what it does. Keep the report (journalctl -k -b), look whether what used RDMA at that time \
+        failed, and use a newer version of the kernel, or of the driver package that the module comes from (modinfo shows both): most of these errors are fixed there. A restart is \
+        needed only if BUG, Oops or general protection fault follows in the log."
+    )
 }
 
 /// Whether the kernel reports a CPU that hangs, and no crash.

@@ -40,7 +40,11 @@ const MAC_STEP: &str = "Give the virtual function an administrative MAC address 
 
 /// Two devices with one GUID, or one without.
 pub(crate) fn guids(case: &Case<'_>, scales: &mut Scales) {
-    if let Some(zero) = without_guid(case) {
+    let only_shown = || {
+        case.seen(&[SymptomKind::GuidZero]).next()?;
+        case.log?.zero_guid.as_ref()
+    };
+    if let Some(zero) = without_guid(case).or_else(only_shown) {
         scales.shows(format!("log line {}", zero.line), &zero.text);
         if is_of_ethernet(case, zero) {
             scales.next_step = Some(MAC_STEP.to_owned());

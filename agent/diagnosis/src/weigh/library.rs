@@ -25,7 +25,9 @@ pub(super) fn of_providers<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
         symptom.kind == SymptomKind::NoDevice
             && matches!(symptom.software, Some(Software::Mpi | Software::Libfabric))
             && text.contains("mpid")
-            && CALLS.iter().any(|call| text.contains(call))
+            && (CALLS.iter().any(|call| text.contains(call))
+                // The provider that was chosen has nothing to open (ENODATA).
+                || text.contains("fi_open domain failed") && text.contains("no data available"))
     })
 }
 
@@ -157,7 +159,7 @@ pub(super) fn is_crash(symptom: &Symptom) -> bool {
 
 /// The step for it.
 pub(super) const CRASH: &str = "The program crashed in the function that the log names: an error of that library or program, not of the network. Update it: librdmacm, libibverbs and the providers come with \
-    rdma-core or MLNX_OFED (rpm -q rdma-core, dpkg -l rdma-core, ofed_info -s; one of them only), a program of storage or messaging from its own releases. A device with a GUID that is zero or that another \
+    rdma-core or MLNX_OFED (rpm -q rdma-core, dpkg -l rdma-core, ofed_info -s; one of them only), UCX, libfabric and Open MPI from their own releases, a program of storage or messaging from its own. A device with a GUID that is zero or that another \
     one has (ibv_devinfo | grep guid) can lead to such a crash in librdmacm: correct it, or unbind the device. If the newest release crashes too, give its maintainers the whole trace.";
 
 /// Whether a plugin for a cloud's network could not register GPU memory with the daemon that moves it.

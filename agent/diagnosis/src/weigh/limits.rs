@@ -5,7 +5,7 @@ use rdma_health_protocol::Errno;
 use super::{Case, Scales, exhausted, pods, view};
 use crate::{
     job_view::AMPLE_MEMLOCK,
-    symptom::{Symptom, SymptomKind},
+    symptom::{Software, Symptom, SymptomKind},
 };
 
 /// The errors of a call that needs more memory, another place in a table, or the right to lock memory.
@@ -21,11 +21,26 @@ const OF_LIMITS: [Errno; 6] = [
 /// A failed registration with an error number that is not that of a limit of the process.
 fn refused<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     let other = |errno: Errno| !OF_LIMITS.contains(&errno);
-    case.symptoms
-        .iter()
-        .copied()
-        .find(|symptom| symptom.kind == SymptomKind::RegMrFailed && symptom.named.errno.is_some_and(other))
+    case.symptoms.iter().copied().find(|symptom| {
+        symptom.kind == SymptomKind::RegMrFailed
+            && symptom.named.errno.is_some_and(other)
+            && !is_status_of_ucx(symptom)
+    })
 }
+
+/// Whether UCX reports a region that was not registered by its own status, which is that of EIO whatever the call answered (`UCS_ERR_IO_ERROR`).
+fn is_status_of_ucx(symptom: &Symptom) -> bool {
+    symptom.kind == SymptomKind::RegMrFailed
+        && symptom.software == Some(Software::Ucx)
+        && symptom.named.errno == Some(Errno::EIO)
+        && symptom.named.gpu.is_none()
+        && !symptom.text.contains("ibv_")
+}
+
+/// What to do about it.
+const OF_UCX: &str = "Run ulimit -l where the job runs, on each node and started the same way: it must be unlimited ('* - memlock unlimited' in /etc/security/limits.d, LimitMEMLOCK=infinity for slurmd, \
+    sshd or the container runtime). UCX prints Input/output error for every registration that fails, so this limit is the first to look at: UCX_LOG_LEVEL=debug shows the line of ibv_reg_mr with \
+    the error of the call. If that is another one than Cannot allocate memory, read what the driver logged: journalctl -k | grep -e mlx -e infiniband.";
 
 /// What to do where the memory of a virtual machine could not be locked, so that an adapter could reach it.
 const OF_MACHINE: &str = "QEMU locks all memory of a virtual machine that has a function of an adapter or a GPU, and may not lock so much: grep locked /proc/$(pgrep -n qemu)/limits. \
@@ -58,6 +73,11 @@ const OF_HYPERVISOR: &str = "libvirt may not raise the limit of locked memory of
 pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = refused(case) {
         return scales.against(&symptom.source, "the error number is not that of a memlock limit");
+    }
+    let mut of_ucx = case.symptoms.iter().filter(|symptom| is_status_of_ucx(symptom));
+    if let Some(symptom) = of_ucx.next() {
+        scales.next_step = Some(OF_UCX.to_owned());
+        scales.fits(&symptom.source, &symptom.text);
     }
     if let Some(symptom) = of_dma_buf(case) {
         return scales.against(

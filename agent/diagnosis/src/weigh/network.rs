@@ -259,6 +259,11 @@ fn is_only_full(case: &Case<'_>) -> bool {
         && others.all(|symptom| symptom.kind == SymptomKind::QueueFull)
 }
 
+/// UCX makes no endpoint for a peer.
+const UNSELECTED: &str = "UCX chooses the transports to a peer by what both ends offer, and found none: nothing was sent. Compare UCX_TLS and UCX_NET_DEVICES (env | grep UCX_ on both nodes, and the \
+    command), unset both for a test, and see that ucx_info -d lists the same transports and active ports on both nodes and that both run the same UCX. UCX_LOG_LEVEL=info \
+    prints why each transport is left out.";
+
 /// An EFA made no address handle for a peer.
 const OTHER_ZONE: &str = "The EFA does not reach the address of the peer: compare the two GIDs in the message. EFA works within one availability zone and VPC: start all instances of the job in one (a placement \
     group keeps them there), in one security group that permits all traffic between its members. If the GID is this instance's own, check that its security group permits traffic to itself, and update the EFA \
@@ -270,6 +275,16 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
     }
     if over_sockets(case).is_some() {
         scales.insisted_step = Some(SOCKETS.to_owned());
+    }
+    let is_unselected = |symptom: &&Symptom| {
+        symptom.text.contains("ucp_ep_create") && symptom.text.contains("estination is unreachable")
+    };
+    if let Some(symptom) = case.seen(&[SymptomKind::PeerUnreachable]).find(is_unselected) {
+        scales.insisted_step = Some(UNSELECTED.to_owned());
+        scales.doubts(
+            &symptom.source,
+            "UCX found no transport to the peer, before it sent anything",
+        );
     }
     let of_zone = |symptom: &&Symptom| symptom.text.to_ascii_lowercase().contains("create_ah");
     if let Some(symptom) = case.seen(&[SymptomKind::PeerUnreachable]).find(of_zone) {

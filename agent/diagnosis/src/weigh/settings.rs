@@ -4,11 +4,31 @@ use super::{Case, Scales, library, message::renamed, network::raw_not_started, v
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// What a program refused whose message says itself what is to be set: its words, and what to do.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: [(&str, &str); 9] = [
     (
         "nvalid RDMA endpoint",
         "The program takes the address for RDMA as IP:PORT, and got none or one of another form; it went on over TCP. Set it to the IP address of an RDMA port of \
         the node and a free port (Vineyard: --rdma_endpoint=IP:PORT). rdma link show lists the ports with their network devices, ip -brief address the addresses.",
+    ),
+    (
+        "VM_UNMAP",
+        "Set the parameter that the message names: mpirun --mca opal_common_ucx_opal_mem_hooks 1, or use a newer Open MPI and UCX. UCX then learns of memory that the program gives back \
+        to the system; without it, it may use a registration of memory that is another's by now, which can corrupt data.",
+    ),
+    (
+        "no receive window",
+        "DRBD has no buffers left at the other end: raise max-buffers, sndbuf-size and rcvbuf-size in the section net of the resource, on both nodes, then drbdadm adjust RESOURCE. The message \
+        is about DRBD's own flow control, not that of the switch. If it stays, compare the releases of DRBD on both nodes and update.",
+    ),
+    (
+        "mbuf space",
+        "Give the program larger buffers for packets (the data room of its mbuf pool: at least the MTU, its headers and the headroom), or let it use several for one packet (the offload \
+        RX scatter), or lower the MTU of the port. Nothing is wrong with the adapter and the limits of memory.",
+    ),
+    (
+        "transport does not support",
+        "Use other transports of UCX, or a newer UCX: the one that the message names does not have what the addresses of this network need. Unset UCX_TLS, or name rc and ud in it in \
+        place of dc (UCX_TLS=rc,ud,sm,self).",
     ),
     (
         "unknown device",
@@ -35,7 +55,8 @@ const REFUSED: [(&str, &str); 5] = [
 
 /// A program refused a setting in words that say why. Returns whether it did.
 fn refused(case: &Case<'_>, scales: &mut Scales) -> bool {
-    let found = case.seen(&[SymptomKind::SettingUnmatched]).find_map(|symptom| {
+    let kinds = [SymptomKind::SettingUnmatched, SymptomKind::SettingAdvised];
+    let found = case.seen(&kinds).find_map(|symptom| {
         let (_, step) = REFUSED.iter().find(|(words, _)| symptom.text.contains(words))?;
         Some((symptom, *step))
     });
@@ -293,6 +314,16 @@ fn unmatched(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
             lists the ports with their layer. Set NCCL_IB_HCA=^NAME to exclude, or NCCL_IB_HCA==NAME,NAME to select, on all nodes."
                 .into(),
         );
+    } else if let Some((name, value)) = case
+        .log
+        .and_then(|log| log.path_of_ucx())
+        .filter(|_| symptom.named.errno.is_some())
+    {
+        scales.insisted_step = Some(format!(
+            "Run the job without {name}, which is {value}: the adapter refused an attribute of the connection, and this setting chooses one. If it runs then, the fabric does not have this service \
+            level or class for the path: on InfiniBand compare with the subnet manager (saquery, sminfo; opensm's QoS), on RoCE with the priorities of the switch. If it still fails, look at the \
+            GID index and the MTU."
+        ));
     } else if is_file(symptom) {
         scales.insisted_step = Some(FILE.to_owned());
     } else if is_network(symptom) {

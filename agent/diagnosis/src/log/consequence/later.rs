@@ -27,11 +27,11 @@ pub(super) fn end_fabric(symptoms: &mut [Symptom]) {
     }
 }
 
-/// A framework that could not send its data repeats what the transport below it reported, which was TCP.
+/// A framework that could not send its data repeats what the transport below it reported, which was TCP or memory that processes share.
 pub(super) fn end_transfer(symptoms: &mut [Symptom]) {
     let of_tcp = symptoms
         .iter()
-        .filter(|symptom| symptom.kind == K::TcpError || is_of_gpu_memory(symptom));
+        .filter(|symptom| matches!(symptom.kind, K::TcpError | K::SharedMemory) || is_of_gpu_memory(symptom));
     let Some(failed) = of_tcp.filter_map(|symptom| symptom.line).min() else {
         return;
     };
@@ -45,9 +45,14 @@ pub(super) fn end_transfer(symptoms: &mut [Symptom]) {
     }
     for symptom in symptoms {
         let text = symptom.text.to_ascii_lowercase();
-        let is_report = ["kv chunk", "transfer fail", "kvtransfererror"]
-            .iter()
-            .any(|words| text.contains(words));
+        let is_report = [
+            "kv chunk",
+            "transfer fail",
+            "kvtransfererror",
+            "ucx function returned",
+        ]
+        .iter()
+        .any(|words| text.contains(words));
         if symptom.kind == K::BackendFailed && is_report && symptom.line > Some(failed) {
             symptom.grade = Grade::Note;
         }
@@ -109,11 +114,12 @@ pub(super) fn pass_over(symptoms: &mut [Symptom]) {
     }
 }
 
-/// The client of SRP tries again after most rejections of its login, and reports a connection that failed in the end: a rejection alone shows no
-/// failure.
+/// The client of SRP tries again after most rejections of its login, and reports a connection that failed in the end. libfabric's `ofi_rxm` rejects one of two
+/// connections that its ends open at the same time, and informs about it. A rejection alone shows no failure.
 pub(super) fn doubt_rejection(symptoms: &mut [Symptom]) {
     let is_rejection = |symptom: &Symptom| {
-        symptom.kind == K::ConnectRefused && symptom.text.contains("ib_srp: REJ received")
+        let of_rxm = || symptom.text.contains(":ofi_rxm:") && symptom.text.contains("fi_eq_readerr");
+        symptom.kind == K::ConnectRefused && (symptom.text.contains("ib_srp: REJ received") || of_rxm())
     };
     if symptoms
         .iter()
@@ -123,6 +129,25 @@ pub(super) fn doubt_rejection(symptoms: &mut [Symptom]) {
     }
     for symptom in symptoms.iter_mut().filter(|symptom| is_rejection(symptom)) {
         symptom.grade = symptom.grade.min(Grade::Unrecognised);
+    }
+}
+
+/// The driver of mlx5 changes the keys of memory regions with its own work requests (UMR). A completion that fails for one of these is not that of a program.
+pub(super) fn end_own_work(symptoms: &mut [Symptom]) {
+    let refused = first(symptoms, |symptom| {
+        symptom.kind == K::CommandRefused
+            && ["umr", "pagefault_"]
+                .iter()
+                .any(|name| symptom.text.contains(name))
+    });
+    /// Number of lines between the completion and what the driver says of it.
+    const WITHIN: u64 = 12;
+    for symptom in symptoms {
+        let is_just_before =
+            refused.is_some_and(|at| symptom.line.is_some_and(|line| line < at && at <= line + WITHIN));
+        if matches!(symptom.kind, K::Completion(_)) && is_just_before {
+            symptom.follows_another();
+        }
     }
 }
 

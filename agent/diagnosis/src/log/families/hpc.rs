@@ -1,5 +1,7 @@
 //! Messages of MPI libraries, PSM, DAPL, libfabric's users, DPDK and the tools of adapters.
 
+use rdma_health_protocol::WcStatus;
+
 use super::Row;
 use crate::symptom::SymptomKind::{self as K};
 
@@ -29,6 +31,16 @@ pub(super) const ROWS: &[Row] = &[
     (&["process_vm_readv", "returned -1"], K::SharedMemory),
     (&["process_vm_writev", "returned -1"], K::SharedMemory),
     (&["ucp_ep_create(", "shared memory error"], K::SharedMemory),
+    // The launcher of Open MPI, whose daemons connect over TCP.
+    (&["has lost communication with a remote daemon"], K::TcpError),
+    (&["unable to reliably start one or more daemons"], K::TcpError),
+    // Memory that processes of one node share.
+    (&["xpmem", "failed to attach"], K::SharedMemory),
+    (&["failed to attach xpmem"], K::SharedMemory),
+    // The status of a completion in the words of UCX, where a program prints them without their beginning.
+    (&["local qp operation on "], K::Completion(WcStatus::LocQpOpErr)),
+    (&["local protection on "], K::Completion(WcStatus::LocProtErr)),
+    (&["remote access on "], K::Completion(WcStatus::RemAccessErr)),
     // The launcher of MPICH and Intel MPI.
     (&["hydu_sock_connect"], K::TcpError),
     (&["btl_tcp_endpoint", "connect() to", "failed"], K::TcpError),

@@ -7,6 +7,12 @@ use crate::symptom::SymptomKind::{self as K};
 
 /// In order of the subject: start, firmware, objects, queues, modules.
 pub(super) const ROWS: &[Row] = &[
+    // The kernel was built to check how drivers use DMA, and names the driver.
+    (&["dma-api: "], K::DriverWarned),
+    // The own work requests of mlx5, with which it changes keys of memory regions.
+    (&["_post_send_wait", "reg umr"], K::CommandRefused),
+    (&["pagefault_", "failed to update"], K::CommandRefused),
+    (&["umr", "failed to update", "mkey"], K::CommandRefused),
     // The adapters of QLogic; what follows in brackets names the part that failed.
     (&["qed_hw_err_notify", "hw error occurred"], K::DeviceFatal),
     // Address ranges and bus numbers. Option ROMs and the bridge's own windows (BAR 6, 13 to 15) are not needed; virtual functions

@@ -76,8 +76,17 @@ pub(super) const ROWS: &[Row] = &[
     (&["kiblnd", "tried too early"], K::PeerClosed),
     (&["kiblnd", "no resources"], K::ResourceLimit),
     (&["ko2iblnd", "interface name mismatch"], K::SettingUnmatched),
-    (&["drbd", "rdma: ", "no receive window"], K::QueueFull),
-    (&["drbd", "rdma: ", "no send window"], K::QueueFull),
+    // ksmbd takes most interfaces for those without RDMA, and should take one of IP over InfiniBand for one with it.
+    (&["netdev(ib", "rdma capable : false"], K::Unrecognised),
+    // What the target answers to the connect command of NVMe, after RDMA connected.
+    (&["connect command completed with error"], K::StorageRefused),
+    (&["srp login failed"], K::CmFailed),
+    // The target's part in the kernel is not there, or of another build than LIO.
+    (&["could not create srptfabricmodule"], K::ModuleMismatch),
+    // DRBD has no buffer of the peer left for its messages.
+    (&["flow_control", "no receive window"], K::SettingAdvised),
+    (&["drbd", "rdma: ", "no receive window"], K::SettingAdvised),
+    (&["drbd", "rdma: ", "no send window"], K::SettingAdvised),
     (&["starting up lni o2ib"], K::AddressUnresolved),
     (&["ko2iblnd: no matching interfaces"], K::AddressUnresolved),
     (&["can't initialize device", "ko2iblnd"], K::AddressUnresolved),
@@ -122,6 +131,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["could not load transport iser"], K::ModuleMissing),
     (&["unable to request rdma services"], K::ModuleMissing),
     (&["/dev/nvme-fabrics: no such file"], K::ModuleMissing),
+    // The kernel had no memory for the queues of the connection, or the adapter no room.
+    (&["/dev/nvme-fabrics: cannot allocate memory"], K::ResourceLimit),
     (&["smc-r", "link down"], K::PeerUnreachable),
     (&["smc-r", "link removed"], K::PeerUnreachable),
     // SPDK does not use a completion queue that cannot grow.

@@ -19,6 +19,7 @@ pub(in crate::log) fn special(
         .or_else(|| devx(lower, errno?))
         .or_else(|| refused(lower))
         .or_else(|| of_efa_address(lower, errno?))
+        .or_else(|| of_transfer(lower, errno?))
         .or_else(|| of_libfabric(lower, operation, errno?))
         .or_else(|| initiator(lower, operation, errno?))
 }
@@ -45,6 +46,26 @@ fn experimental(lower: &str, operation: Operation, errno: Option<Errno>) -> Opti
         ),
     };
     (!is_known && lower.contains("ibv_exp_")).then_some(SymptomKind::VersionMismatch)
+}
+
+/// A transfer of libfabric for which the provider has no room (ENOMEM): it registers nothing. `fi_write failed: 12(Cannot allocate memory)`.
+fn of_transfer(lower: &str, errno: Errno) -> Option<SymptomKind> {
+    const CALLS: [&str; 12] = [
+        "fi_write",
+        "fi_writemsg",
+        "fi_read",
+        "fi_readmsg",
+        "fi_send",
+        "fi_sendmsg",
+        "fi_tsend",
+        "fi_trecv",
+        "fi_recv",
+        "fi_inject",
+        "fi_tinject",
+        "fi_atomic",
+    ];
+    let mut words = lower.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    (errno == Errno::ENOMEM && words.any(|word| CALLS.contains(&word))).then_some(SymptomKind::ResourceLimit)
 }
 
 /// An EFA makes no address handle for a peer that it does not reach: in another availability zone, or with an address that is none of EFA.
