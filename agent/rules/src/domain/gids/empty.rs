@@ -15,8 +15,8 @@ pub(super) fn words(port: &Port<'_>) -> String {
 
 /// What to do about an empty table.
 pub(super) const FIND_NETDEV: Remedy = Remedy {
-    any: "Look at the network namespace first: a GID comes from the network device of the port, and a pod without hostNetwork, or a container with a network \
-        of its own, has the RDMA device of the node without that network device. Give the pod the network device together with the RDMA device \
+    any: "Look at the network namespace first: a GID comes from the network device of the port, and a pod without hostNetwork, or a container with its own \
+        network, has the RDMA device of the node without that network device. Give the pod the network device together with the RDMA device \
         (SR-IOV, host-device or macvlan network), or run it with hostNetwork. On the node itself, look for the network device and set it up.",
     host: "ls /sys/class/infiniband/DEVICE/device/net; ip -br link; ip netns list; rdma link show; rdma system show",
     ..Remedy::all("")

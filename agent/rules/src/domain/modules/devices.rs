@@ -37,8 +37,8 @@ pub static HCAS_MISSING: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "Virtual functions, software devices, devices that the configuration excludes and functions that are bound \
-        to vfio-pci are not missing; if only a few of the adapters of GPUs are, that is information, and so it is if all are on a host without \
-        GPUs of its own. Adapters are compared only with at least three equal ones that are attached alike, of \
+        to vfio-pci are not missing; if only a few of the adapters of GPUs are, that is information, and so it is if all are on a host that uses \
+        no GPUs. Adapters are compared only with at least three equal ones that are attached alike, of \
         which three quarters must have a device. Switches are not compared in a virtual machine.",
     inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Configuration],
     judge: hcas_missing,
