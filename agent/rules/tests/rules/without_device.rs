@@ -330,16 +330,9 @@ fn a_gaudi_without_its_device_is_found_by_the_others() {
     assert!(gaudi(8, Some("habanalabs")).is_empty(), "no one uses their ports");
     assert!(gaudi(1, None).is_empty(), "that is a finding of its driver");
     let none = gaudi_with(8, Some("habanalabs"), true);
-    assert_eq!(
-        none.len(),
-        8,
-        "programs can use RDMA devices, and no one makes them"
-    );
-    assert!(
-        none[0].message.contains("habanalabs_ib is not loaded"),
-        "{}",
-        none[0].message
-    );
+    let of_gaudi = |found: &&Finding| found.message.contains("habanalabs_ib is not loaded");
+    let count = none.iter().filter(of_gaudi).count();
+    assert_eq!(count, 8, "programs can use RDMA devices, and no one makes them");
 }
 
 /// Two ports of an Ethernet adapter with this id and driver and no RDMA device, and these modules.
