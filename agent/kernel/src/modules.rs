@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The modules that RDMA and GPUDirect depend on, in the order of the output.
-pub const KNOWN: [&str; 32] = [
+pub const KNOWN: [&str; 37] = [
     "ib_core",
     "ib_uverbs",
     "ib_umad",
@@ -27,17 +27,22 @@ pub const KNOWN: [&str; 32] = [
     "mlx4_core",
     "mlx4_ib",
     "mlx_compat",
+    "bng_re",
     "bnxt_re",
     "efa",
     "erdma",
+    "habanalabs_cn",
     "habanalabs_ib",
     "hfi1",
     "hns_roce_hw_v2",
     "ionic_rdma",
+    "i40iw",
     "irdma",
     "iw_cxgb4",
     "mana_ib",
+    "ocrdma",
     "qedr",
+    "usnic_verbs",
     "vmw_pvrdma",
     "rdma_rxe",
     "siw",

@@ -267,7 +267,8 @@ impl Node {
         let mut all: Vec<_> = others
             .chain(names.keys().map(|address| (*address, Role::Rdma)))
             .collect();
-        // A Gaudi is an accelerator whose own ports are an RDMA device. Where others have theirs, it is an adapter without one.
+        // A Gaudi is an accelerator whose own ports are an RDMA device. Where others have theirs, or the modules for its ports and for programs are
+        // loaded, it is an adapter without one.
         let is_gaudi = |address: &str| {
             known.and_then(|known| known.get(address)).is_some_and(|pci| {
                 let driver = pci.driver.known();
@@ -275,7 +276,7 @@ impl Node {
             })
         };
         let has_device = |(address, role): &(&str, Role)| *role == Role::Rdma && is_gaudi(address);
-        if all.iter().any(has_device) {
+        if all.iter().any(has_device) || self.is_gaudi_without_verbs() {
             for (address, role) in &mut all {
                 if *role == Role::Gpu && is_gaudi(address) {
                     *role = Role::Capable;
@@ -302,6 +303,15 @@ impl Node {
             }
         };
         all.into_iter().map(function).collect()
+    }
+
+    /// Whether the ports of Gaudi have a driver, programs can use RDMA devices, and the module that makes those of Gaudi is not loaded.
+    fn is_gaudi_without_verbs(&self) -> bool {
+        let has = |name| self.modules.has(name);
+        has("habanalabs_cn") == Some(true)
+            && has("ib_uverbs") == Some(true)
+            && has("habanalabs_ib") == Some(false)
+            && self.hcas().all(|hca| hca.is_software())
     }
 
     /// Every function with [`Function::is_dma_of_host`]. A software device transfers nothing by DMA, so how the card below it does concerns

@@ -11,6 +11,8 @@ pub struct Platform {
     pub distribution: Option<Distribution>,
     /// What runs jobs on the node, from its processes.
     pub cluster: Option<Cluster>,
+    /// Whether it may be a node of OpenShift, as far as its processes do not show.
+    pub may_be_openshift: bool,
 }
 
 /// The architecture of a processor.
@@ -87,10 +89,25 @@ impl Node {
     /// Where the node runs.
     pub fn platform(&self) -> Platform {
         let release = self.host.kernel.known().map_or("", String::as_str);
+        let (distribution, cluster) = (self.distribution(release), self.cluster());
         Platform {
             architecture: self.architecture(release),
-            distribution: self.distribution(release),
-            cluster: self.cluster(),
+            distribution,
+            cluster,
+            may_be_openshift: match cluster {
+                Some(cluster) => cluster == Cluster::OpenShift,
+                None => self.may_be_openshift(distribution),
+            },
+        }
+    }
+
+    /// Whether a node whose processes are not known may be one of OpenShift. Its nodes boot images of `CoreOS`, which os-release(5) names; without that
+    /// file, the kernel is one of Red Hat.
+    fn may_be_openshift(&self, distribution: Option<Distribution>) -> bool {
+        match distribution {
+            None | Some(Distribution::CoreOs) => true,
+            Some(Distribution::RedHat) => self.os_release.release.known().is_none(),
+            Some(_) => false,
         }
     }
 

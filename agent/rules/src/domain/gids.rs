@@ -20,6 +20,7 @@ use crate::{
     policy::Exception,
 };
 
+mod empty;
 mod family;
 mod vlan;
 
@@ -48,7 +49,7 @@ pub static GID_MISSING: Rule = Rule {
 };
 
 static NO_PORT_HAS_ONE: Exception = Exception {
-    condition: "if no port of the node has such a GID, this one has no routed IPv6 GID, no probe failed without one, and it does not serve GPUs on a node \
+    condition: "if no port of the node has such a GID, this one has no routed IPv6 GID and some other GID, no probe failed without one, and it does not serve GPUs on a node \
         where a batch system (slurmd) starts jobs, which use the addresses of the node itself",
     severities: Severities::INFO.rdma_expected(Severity::Warning),
 };
@@ -117,8 +118,12 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
         if is_accelerated_guest(node, &port) && !probe_failed {
             return None;
         }
+        // An active port has the GID of its MAC address at least.
+        let is_empty = gids.is_empty();
         let exception = if is_beside_rails && !probe_failed && share.is_none() && !only_v1 {
             Some(&ONLY_OTHERS_HAVE_ONE)
+        } else if is_empty && nowhere {
+            None
         } else if equal_ports_have_one || probe_failed || share.is_some() || only_v1 {
             None
         } else if nowhere && !has_ipv6(gids) {
@@ -136,6 +141,7 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
             share if is_of_ipv6 => family::words(&port, share),
             Some(share) => format!("{port} has no routed RoCE v2 GID{netdev}; {share} equal ports have one"),
             None if has_ipv6(gids) => format!("{port} has RoCE v2 GIDs of IPv6 addresses only"),
+            None if is_empty => empty::words(&port),
             None => format!("{port} has no RoCE v2 GID with an IPv4 address{netdev}"),
         };
         let vlan = vlans.get(&Subject::of_port(&port));
@@ -143,6 +149,7 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
             (true, _) => RESTORE_V2,
             (false, false) if vlan.is_some() && !has_ipv6(gids) => vlan::CREATE,
             (false, true) => family::RESTORE_V6,
+            (false, false) if is_empty => empty::FIND_NETDEV,
             (false, false) if has_ipv6(gids) => family::USE_V6,
             (false, false) => GID_MISSING.remedy,
         };
@@ -411,12 +418,12 @@ pub static GUID_INVALID: Rule = Rule {
     judge: guid_invalid,
 };
 
-/// Devices with a GUID: EFA and usNIC, whose node type is unspecified, have no usable one.
+/// Devices with a GUID: EFA and usNIC, whose node type is unspecified (number 7, for which older kernels have no word), have no usable one.
 fn with_guid(node: &Node) -> impl Iterator<Item = &Hca> {
-    let unspecified = |hca: &Hca| {
-        hca.node_type
-            .known()
-            .is_some_and(|kind| kind.contains("nspecified"))
+    let is_unspecified = |kind: &String| kind.starts_with("7:") || kind.contains("nspecified");
+    let is_without = |driver: &String| matches!(driver.as_str(), "efa" | "usnic_verbs");
+    let unspecified = move |hca: &Hca| {
+        hca.node_type.known().is_some_and(is_unspecified) || hca.driver.known().is_some_and(is_without)
     };
     node.hcas().map(Arc::as_ref).filter(move |hca| !unspecified(hca))
 }

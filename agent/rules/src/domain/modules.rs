@@ -16,7 +16,7 @@ pub use self::devices::{DRIVER_UNEXPECTED, FIRMWARE_MIXED, HCAS_MISSING, SOFTROC
 use self::kernel_module::{allow, configured_off, places};
 pub(super) use self::{
     devices::SET_ASIDE,
-    kernel_module::{blacklisted, module_of, on_foreign_core},
+    kernel_module::{blacklisted, module_of, on_foreign_core, outdated},
     needed::FOREIGN_CORE,
     no_rdma_device::may_be_elsewhere,
 };
@@ -94,7 +94,7 @@ static NEXT_TO_GPU: Exception = Exception {
 
 static WANTED: Exception = Exception {
     condition: "for Ethernet adapters, if no adapter has an RDMA device and the node has one in software, or modules for storage over RDMA \
-        (nvme_rdma, nvmet_rdma, ib_srp, ko2iblnd, rds_rdma)",
+        (nvme_rdma, nvmet_rdma, ib_srp, ko2iblnd, rds_rdma), or ib_uverbs is loaded, no driver needs it, and the module of the adapter is not loaded",
     severities: Severities::WARNING.rdma_expected(Severity::Critical),
 };
 

@@ -96,11 +96,7 @@ fn with_reboot(command: &str, platform: Platform) -> String {
             format!("{command}\nkubectl drain NODE --ignore-daemonsets --delete-emptydir-data\n{reboot}")
         }
         // The kernel of OpenShift's nodes is that of RHEL.
-        None if matches!(
-            platform.distribution,
-            Some(Distribution::RedHat | Distribution::CoreOs)
-        ) =>
-        {
+        None if platform.may_be_openshift && platform.distribution.is_some() => {
             format!("# on OpenShift, change kernelArguments in a MachineConfig instead\n{command}\n{reboot}")
         }
         _ => format!("{command}\n{reboot}"),

@@ -16,8 +16,8 @@ pub(crate) fn commands(modules: &[&str], platform: Platform) -> Option<String> {
             &lines,
         ));
     }
-    if platform.cluster.is_none() && platform.distribution?.has_own_etc() {
-        // It may be a node of OpenShift. The parts of the catalogue's remedy say what to do where.
+    if platform.cluster.is_none() && platform.may_be_openshift {
+        // The parts of the catalogue's remedy say what to do where.
         return None;
     }
     Some(match platform.distribution? {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rdma_health_node::{
     Node,
     pci::is_address,
-    platform::{Cluster, Distribution, Platform},
+    platform::{Cluster, Platform},
 };
 
 use super::Remedy;
@@ -70,14 +70,11 @@ impl<'a> Resolver<'a> {
         self.fill(&text, subject, values)
     }
 
-    /// The parts that may apply here. `OpenShift` runs on systems of Red Hat only.
+    /// The parts that may apply here.
     fn possible(&self, remedy: &Remedy) -> Remedy {
-        let may_be_openshift = matches!(
-            self.platform.distribution,
-            None | Some(Distribution::CoreOs | Distribution::RedHat)
-        );
+        let is_possible = self.platform.may_be_openshift;
         Remedy {
-            openshift: if may_be_openshift { remedy.openshift } else { "" },
+            openshift: if is_possible { remedy.openshift } else { "" },
             ..*remedy
         }
     }

@@ -20,7 +20,7 @@ pub(crate) fn commands(subject: &str, settings: &[(&str, &str)], platform: Platf
             &lines(plain),
         ));
     }
-    if platform.cluster.is_none() && platform.distribution?.has_own_etc() {
+    if platform.cluster.is_none() && platform.may_be_openshift {
         // It may be a node of OpenShift. The parts of the catalogue's remedy say what to do where.
         return None;
     }

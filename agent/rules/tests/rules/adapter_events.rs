@@ -691,6 +691,17 @@ fn an_adapter_whose_firmware_refuses_the_driver_is_not_written_again() {
             "{text}"
         );
     }
+    // The driver gives up with a number that says nothing, after it named both versions.
+    let old = remedy(&[
+        "Card has firmware version 1.9.23, minimum supported firmware is 1.13.32.",
+        "probe with driver mlx5_core failed with error -14",
+    ]);
+    assert!(
+        old.contains("Update the firmware")
+            && old.contains("minimum supported firmware is 1.13.32")
+            && !old.contains("flint or"),
+        "{old}"
+    );
     let silent = remedy(&["mlx5_load_one failed with error code -110"]);
     assert!(silent.contains("flint"), "{silent}");
 }

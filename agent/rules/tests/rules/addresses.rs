@@ -266,6 +266,41 @@ fn zero_and_shared_guids_are_found() {
 }
 
 #[test]
+fn an_efa_device_whose_type_an_older_kernel_cannot_name_has_no_guid_to_judge() {
+    for word in ["7: <unknown>", "4: unspecified", "1: CA"] {
+        let efa = node("efa-p5", |tree| {
+            for device in ["rdmap64s27", "rdmap80s27"] {
+                set(tree, &format!("/{device}/node_type"), word);
+                set(tree, &format!("/{device}/node_guid"), "0000:0000:0000:0000");
+            }
+        });
+        assert_eq!(of(&efa, &auto(), "guid-invalid"), [""; 0], "{word}");
+    }
+}
+
+#[test]
+fn an_active_port_with_an_empty_gid_table_is_a_warning_about_its_network_namespace() {
+    let mut none = node("bnxt-re", |_| {});
+    for device in ["bnxt_re0", "bnxt_re1"] {
+        with_port(&mut none, device, |port| {
+            port.gids = Fact::Known(Vec::new());
+            port.netdev = Fact::Absent;
+        });
+    }
+    assert_eq!(
+        of(&none, &auto(), "gid-missing"),
+        ["bnxt_re0:1 warning", "bnxt_re1:1 warning"]
+    );
+    let found = findings(&none, &auto(), "gid-missing").remove(0);
+    assert!(
+        found.message.contains("its GID table is empty") && found.message.contains("network namespace"),
+        "{}",
+        found.message
+    );
+    assert!(found.remedy.contains("hostNetwork"), "{}", found.remedy);
+}
+
+#[test]
 fn an_ipv6_only_fabric_is_info() {
     let with = |address: &str| {
         let mut node = node("bnxt-re", |_| {});

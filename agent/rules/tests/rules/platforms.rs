@@ -161,6 +161,27 @@ fn a_node_of_openshift_gets_a_machine_config() {
 }
 
 #[test]
+fn a_system_that_is_not_an_image_is_not_one_of_openshift() {
+    let missing = |system: &str| {
+        let node = node("infiniband-ndr", |tree| {
+            assert!(take_device(tree, "mlx5_0").is_some() && take_device(tree, "mlx5_1").is_some());
+            tree.write("etc/os-release", format!("{system}\n")).unwrap();
+            tree.write("proc/modules", "mlx5_core 1 0 - Live 0x0\n").unwrap();
+        });
+        findings(&node, &auto(), "rdma-modules-missing").remove(0).remedy
+    };
+    for system in ["ID=rocky", "ID=centos", "ID=alinux", "ID=rhel", "ID=ubuntu"] {
+        let text = missing(system);
+        assert!(
+            !text.contains("MachineConfig") && text.contains("modprobe"),
+            "{system}: {text}"
+        );
+    }
+    let text = missing("ID=rhcos");
+    assert!(text.contains("MachineConfig"), "{text}");
+}
+
+#[test]
 fn the_description_of_the_distribution_counts_before_the_kernel() {
     // A kernel of RHEL on another distribution.
     let text = remedy("connectx7-gpu", "iommu-group-translated", "ID=flatcar", |_| {});

@@ -282,7 +282,7 @@ fn a_second_port_that_lost_its_device_is_lost_unless_it_is_in_a_bond_with_the_fi
 
 #[test]
 fn a_gaudi_without_its_device_is_found_by_the_others() {
-    let gaudi = |lost: usize, driver: Option<&str>| {
+    let gaudi_with = |lost: usize, driver: Option<&str>, without_verbs: bool| {
         let mut node = node("h100-connectx7", |tree| {
             for number in 0..lost {
                 take_device(tree, &format!("mlx5_{number}"));
@@ -306,9 +306,15 @@ fn a_gaudi_without_its_device_is_found_by_the_others() {
             panic!("no modules")
         };
         let module = loaded["mlx5_ib"].clone();
-        loaded.insert("habanalabs_ib".to_owned(), module);
+        loaded.insert("habanalabs_ib".to_owned(), module.clone());
+        loaded.insert("habanalabs_cn".to_owned(), module);
+        if without_verbs {
+            loaded.remove("habanalabs_ib");
+            node.hcas = Fact::Known(Default::default());
+        }
         findings(&node, &auto(), "rdma-modules-missing")
     };
+    let gaudi = |lost, driver| gaudi_with(lost, driver, false);
     let one = gaudi(1, Some("habanalabs"));
     assert_eq!(one.len(), 1);
     assert_eq!(
@@ -323,4 +329,120 @@ fn a_gaudi_without_its_device_is_found_by_the_others() {
     assert_eq!(gaudi(3, Some("habanalabs")).len(), 3);
     assert!(gaudi(8, Some("habanalabs")).is_empty(), "no one uses their ports");
     assert!(gaudi(1, None).is_empty(), "that is a finding of its driver");
+    let none = gaudi_with(8, Some("habanalabs"), true);
+    let of_gaudi = |found: &&Finding| found.message.contains("habanalabs_ib is not loaded");
+    let count = none.iter().filter(of_gaudi).count();
+    assert_eq!(count, 8, "programs can use RDMA devices, and no one makes them");
+}
+
+/// Two ports of an Ethernet adapter with this id and driver and no RDMA device, and these modules.
+fn ethernet(ids: (&str, &str), driver: &str, modules: &[&str]) -> Node {
+    node("infiniband-ndr", |tree| {
+        for function in take_devices(tree) {
+            tree.remove(&format!("{function}/driver"));
+            for (file, text) in [("class", "0x020000"), ("vendor", ids.0), ("device", ids.1)] {
+                tree.write(&format!("{function}/{file}"), format!("{text}\n"))
+                    .unwrap();
+            }
+            let target = format!("../drivers/{driver}");
+            tree.insert(&format!("{function}/driver"), Entry::Link { target })
+                .unwrap();
+            tree.write(&format!("{function}/net/ens1/mtu"), "1500\n").unwrap();
+        }
+        let lines: Vec<_> = modules
+            .iter()
+            .map(|name| format!("{name} 1 0 - Live 0x0\n"))
+            .collect();
+        tree.write("proc/modules", lines.concat()).unwrap();
+        tree.write("dev/kmsg", "").unwrap();
+    })
+}
+
+#[test]
+fn modules_for_programs_that_no_driver_brought_along_show_that_rdma_is_wanted() {
+    let severity = |ids, driver, modules: &[&str]| first(&ethernet(ids, driver, modules)).severity.name();
+    let (hns, e810) = (("0x19e5", "0xa222"), ("0x8086", "0x1592"));
+    assert_eq!(
+        severity(hns, "hns3", &["hns3", "ib_core", "ib_uverbs"]),
+        "warning"
+    );
+    assert_eq!(
+        severity(hns, "hns3", &["hns3", "ib_core"]),
+        "info",
+        "iSCSI loads the core"
+    );
+    // The module of the adapter brought it along, and RDMA is switched off for the adapter.
+    assert_eq!(
+        severity(e810, "ice", &["ice", "irdma", "ib_core", "ib_uverbs"]),
+        "info"
+    );
+    assert_eq!(severity(e810, "ice", &["ice", "ib_core", "ib_uverbs"]), "warning");
+}
+
+#[test]
+fn a_port_of_the_chipset_is_not_named_where_an_adapter_for_rdma_is() {
+    let mut both = ethernet(("0x8086", "0x37d2"), "i40e", &["i40e", "cxgb4"]);
+    assert!(first(&both).message.contains("irdma is not loaded"));
+    let Fact::Known(functions) = &mut Arc::make_mut(&mut both.pci).functions else {
+        panic!("no PCI")
+    };
+    let last = functions
+        .values_mut()
+        .rfind(|one| one.role == Role::Capable)
+        .unwrap();
+    (last.vendor, last.device) = (Fact::Known(0x1425), Fact::Known(0x640d));
+    last.driver = Fact::Known("cxgb4".into());
+    let found = findings(&both, &auto(), "rdma-modules-missing");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].message.contains("iw_cxgb4 is not loaded"),
+        "{}",
+        found[0].message
+    );
+}
+
+#[test]
+fn adapters_that_vfio_holds_are_missing_where_the_host_itself_has_a_use_for_them() {
+    let lent = |ids, modules: &[&str]| {
+        let node = ethernet(ids, "vfio-pci", modules);
+        of(&node, &auto(), "hcas-missing")
+    };
+    let card = ("0x15b3", "0x101d");
+    let found = lent(card, &["vfio_pci", "ib_uverbs", "rdma_ucm", "mlx5_core"]);
+    assert!(found.len() == 1 && found[0].ends_with("info"), "{found:?}");
+    assert_eq!(lent(card, &["vfio_pci"]), [""; 0], "a host of virtual machines");
+    let gpus = node("connectx7-gpu", |tree| {
+        for function in take_devices(tree) {
+            tree.remove(&format!("{function}/driver"));
+            let target = "../drivers/vfio-pci".into();
+            tree.insert(&format!("{function}/driver"), Entry::Link { target })
+                .unwrap();
+        }
+    });
+    let found = findings(&gpus, &auto(), "hcas-missing").remove(0);
+    assert_eq!(found.severity.name(), "warning");
+    assert!(
+        found.message.contains("bound to vfio-pci") && found.remedy.contains("driverctl unset-override"),
+        "{} {}",
+        found.message,
+        found.remedy
+    );
+}
+
+#[test]
+fn a_line_that_keeps_a_module_out_is_to_be_removed_on_every_system() {
+    for system in ["ID=rhel", "ID=linux"] {
+        let node = node("infiniband-ndr", |tree| {
+            take_devices(tree);
+            tree.write("etc/os-release", format!("{system}\n")).unwrap();
+            tree.write("etc/modprobe.d/rdma.conf", "blacklist mlx5_ib\n")
+                .unwrap();
+            tree.write("proc/modules", "mlx5_core 1 0 - Live 0x0\n").unwrap();
+        });
+        let remedy = first(&node).remedy;
+        assert!(
+            remedy.contains("Remove line 1 of /etc/modprobe.d/rdma.conf"),
+            "{system}: {remedy}"
+        );
+    }
 }

@@ -14,7 +14,7 @@ use crate::{
 use super::{FALSE_ALARMS, OF_A_GUEST, STARTED_AGAIN, adapter_faults, remedy_for};
 use crate::domain::{
     logged::said,
-    modules::{FOREIGN_CORE, on_foreign_core},
+    modules::{FOREIGN_CORE, on_foreign_core, outdated},
 };
 
 /// `adapter-not-started`.
@@ -88,6 +88,15 @@ fn adapter_not_started(node: &Node, _: &Expectations) -> Vec<Draft> {
             let what = "the driver could not start the device, because it got no interrupts from the host";
             let finding = finding.case(FindingCase::Refused).message(said(fault, what));
             return Some(finding.remedy(NO_INTERRUPTS).evidence("/dev/kmsg", line));
+        }
+        if let Some(line) = address_of(fault).and_then(|address| outdated(node, address)) {
+            let what =
+                "the driver gave the device up, because its firmware is older than the driver supports";
+            let finding = finding
+                .case(FindingCase::Refused)
+                .message(said(fault, what))
+                .reason(line);
+            return Some(finding.remedy(OLD_FIRMWARE).evidence("/dev/kmsg", line));
         }
         if let Some(line) = refused(node, fault) {
             let finding = finding
@@ -353,6 +362,14 @@ pub(super) const VERSIONS: Remedy = Remedy {
         Update the firmware of an adapter that is older than the driver expects, or use a newer kernel or driver package for one that is newer. The \
         adapter need not be faulty.",
     host: "journalctl -k -b | grep ADDRESS; devlink dev info pci/ADDRESS; uname -r",
+    ..Remedy::all("")
+};
+
+/// What to do about an adapter whose driver says that its firmware is too old.
+const OLD_FIRMWARE: Remedy = Remedy {
+    any: "Update the firmware of the adapter to a release that its driver supports, with the tool of its vendor: the driver logged REASON. Or use the driver that was \
+        released with this firmware. The adapter is not faulty, and a power cycle does not help.",
+    host: "journalctl -k -b | grep ADDRESS; devlink dev info pci/ADDRESS; NVIDIA: mstflint -d ADDRESS query; Chelsio: cxgbtool NETDEV loadfw FILE, or newer files of linux-firmware",
     ..Remedy::all("")
 };
 

@@ -20,11 +20,15 @@ use super::kernel_module::module_of;
 pub static HCAS_MISSING: Rule = Rule {
     id: "hcas-missing",
     domain: Domain::Modules,
-    policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical))
-        .except(&[&FEWER_THAN_EXPECTED, &SET_ASIDE]),
+    policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical)).except(&[
+        &FEWER_THAN_EXPECTED,
+        &SET_ASIDE,
+        &ALL_SET_ASIDE,
+    ]),
     title: "RDMA devices are missing",
     explanation: "There are fewer physical RDMA devices than the configuration expects (expect.hcas). Or an adapter \
-        has no driver, but adapters of the same kind have RDMA devices. Or one PCIe switch with GPUs has no adapter, and all others have one.",
+        has no driver, but adapters of the same kind have RDMA devices. Or one PCIe switch with GPUs has no adapter, and all others have one. Or \
+        all adapters are bound to vfio-pci, although the host uses GPUs or has loaded the RDMA stack.",
     remedy: Remedy {
         any: "Compare the adapters that lspci shows with those that were installed. Read the kernel log (AER, 'Device \
             unreachable', 'health compromised', 'pciehp', 'hotplug'). If its slot or the board removed the adapter, plug card and cable in and restart the \
@@ -33,7 +37,8 @@ pub static HCAS_MISSING: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "Virtual functions, software devices, devices that the configuration excludes and functions that are bound \
-        to vfio-pci are not missing; if only a few of the adapters of GPUs are, that is information. Adapters are compared only with at least three equal ones that are attached alike, of \
+        to vfio-pci are not missing; if only a few of the adapters of GPUs are, that is information, and so it is if all are on a host that uses \
+        no GPUs. Adapters are compared only with at least three equal ones that are attached alike, of \
         which three quarters must have a device. Switches are not compared in a virtual machine.",
     inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Configuration],
     judge: hcas_missing,
@@ -50,6 +55,11 @@ pub(in super::super) static SET_ASIDE: Exception = Exception {
     severities: Severities::INFO,
 };
 
+static ALL_SET_ASIDE: Exception = Exception {
+    condition: "if all adapters are bound to vfio-pci, on a host that uses no GPUs",
+    severities: Severities::INFO,
+};
+
 fn hcas_missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     if node.hcas.unread().is_some() {
         return Vec::new();
@@ -57,8 +67,58 @@ fn hcas_missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let fewer = expectations
         .hcas
         .and_then(|expected| fewer_than_expected(node, expected));
-    fewer.into_iter().chain(lost::missing_by_symmetry(node)).collect()
+    fewer
+        .or_else(|| all_set_aside(node))
+        .into_iter()
+        .chain(lost::missing_by_symmetry(node))
+        .collect()
 }
+
+/// All adapters are bound to `vfio-pci`, on a host that uses GPUs or has the modules of RDMA loaded. A host that lends all it has to virtual machines
+/// has no use for them.
+fn all_set_aside(node: &Node) -> Option<Draft> {
+    if node.hcas().next().is_some() {
+        return None;
+    }
+    let functions = node.functions();
+    let adapters: Vec<_> = functions
+        .iter()
+        .filter(|function| function.role == Role::Capable && !function.is_virtual() && !function.is_gaudi())
+        .collect();
+    let first = adapters.first()?;
+    let has_gpus = node.gpus().next().is_some();
+    let is_stack_loaded = ["ib_uverbs", "rdma_ucm"]
+        .iter()
+        .all(|name| node.modules.has(name) == Some(true));
+    if adapters.iter().any(|function| function.lent_to.is_none()) || !(has_gpus || is_stack_loaded) {
+        return None;
+    }
+    let addresses: Vec<_> = adapters.iter().take(8).map(|function| function.address).collect();
+    let message = format!(
+        "there is no RDMA device: {} bound to vfio-pci: {}",
+        match adapters.len() {
+            1 => "the only adapter that supports RDMA is".to_owned(),
+            number => format!("all {number} adapter functions that support RDMA are"),
+        },
+        addresses.join(", ")
+    );
+    let driver = first.driver.unwrap_or("vfio-pci");
+    let finding = Draft::new(&HCAS_MISSING, Subject::node(), message)
+        .exception((!has_gpus).then_some(&ALL_SET_ASIDE))
+        .remedy(GIVE_BACK)
+        .fill("ADDRESS", first.address)
+        .evidence(format!("/sys/bus/pci/devices/{}/driver", first.address), driver);
+    Some(finding)
+}
+
+/// What to do where `vfio-pci` holds all adapters.
+const GIVE_BACK: Remedy = Remedy {
+    any: "If this node itself is to use RDMA, give the adapters back to their own driver, and remove what binds them to vfio-pci at boot: an override of driverctl, \
+        vfio-pci.ids on the kernel command line, or a line in /etc/modprobe.d. A program with DPDK does not need vfio-pci for NVIDIA's adapters: its mlx5 driver works \
+        with mlx5_core and mlx5_ib. If virtual machines use the adapters, nothing is missing here.",
+    host: "driverctl list-overrides; driverctl unset-override ADDRESS; grep -r vfio /etc/modprobe.d /proc/cmdline",
+    ..Remedy::all("")
+};
 
 fn fewer_than_expected(node: &Node, expected: u32) -> Option<Draft> {
     let names: Vec<_> = node

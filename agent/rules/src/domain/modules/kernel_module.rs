@@ -11,6 +11,8 @@ pub(in super::super) fn module_of(driver: &str) -> Option<&'static str> {
         "mlx4_core" => "mlx4_ib",
         "ice" | "i40e" | "idpf" => "irdma",
         "bnxt_en" => "bnxt_re",
+        "bng_en" => "bng_re",
+        "be2net" => "ocrdma",
         "mana" => "mana_ib",
         "qede" => "qedr",
         "ionic" => "ionic_rdma",
@@ -19,6 +21,35 @@ pub(in super::super) fn module_of(driver: &str) -> Option<&'static str> {
         "habanalabs" => "habanalabs_ib",
         _ => return None,
     })
+}
+
+/// Whether a module makes RDMA devices, in hardware or in software, and so needs the RDMA stack.
+pub(super) fn makes_devices(module: &str) -> bool {
+    const ALONE: [&str; 8] = [
+        "efa",
+        "erdma",
+        "hfi1",
+        "vmw_pvrdma",
+        "usnic_verbs",
+        "i40iw",
+        "rdma_rxe",
+        "siw",
+    ];
+    const OF_OTHERS: [&str; 12] = [
+        "mlx5_ib",
+        "mlx4_ib",
+        "irdma",
+        "bnxt_re",
+        "bng_re",
+        "ocrdma",
+        "mana_ib",
+        "qedr",
+        "ionic_rdma",
+        "iw_cxgb4",
+        "hns_roce_hw_v2",
+        "habanalabs_ib",
+    ];
+    ALONE.contains(&module) || OF_OTHERS.contains(&module)
 }
 
 /// The modules that a function without a driver needs, by vendor and device: the driver, if it is known and another one, and the one that
@@ -39,6 +70,8 @@ pub(super) fn modules_of(ids: Option<(u16, u16)>) -> Option<(Option<&'static str
         (0x19e5, _) => (None, "hns_roce_hw_v2"),
         (0x1425, _) => (None, "iw_cxgb4"),
         (0x15ad, _) => (None, "vmw_pvrdma"),
+        (0x1077, _) => (None, "qedr"),
+        (0x10df, _) => (None, "ocrdma"),
         _ => return None,
     })
 }
@@ -132,8 +165,15 @@ pub(super) fn unsupported<'a>(node: &'a Node, module: &str, address: &str) -> Op
 }
 
 /// The line of the kernel log in which the driver of a function says that its firmware is too old.
-pub(super) fn outdated<'a>(node: &'a Node, address: &str) -> Option<&'a str> {
-    const NEWER: [&str; 3] = ["upgrade", "update", "too old"];
+pub(in super::super) fn outdated<'a>(node: &'a Node, address: &str) -> Option<&'a str> {
+    const NEWER: [&str; 6] = [
+        "upgrade",
+        "update",
+        "too old",
+        "minimum supported",
+        "minimum required",
+        "older than",
+    ];
     const FIRMWARE: [&str; 2] = ["firmware", "fw"];
     let says = |line: &&String| {
         let text = line.to_ascii_lowercase();

@@ -173,7 +173,8 @@ impl<'a> Module<'a> {
         let missing = self.first_missing()?;
         let name = self.name.unwrap_or(missing);
         if !self.off.is_empty() {
-            return load_here(node, &allow(&self.off, missing), &["ib_uverbs", name]);
+            let allowed = allow(&self.off, missing);
+            return load_here(node, &allowed, &["ib_uverbs", name]).or(Some(allowed));
         }
         if missing == "mlx4_core" && node.modules.is_ofed() == Some(true) {
             return Some(WITHOUT_MLX4.to_owned());

@@ -8,7 +8,7 @@ use crate::{FindingCase, Subject, domain::lost, draft::Draft};
 
 use super::{
     EQUALS_HAVE_ONE, ETHERNET, GPUS_WITHOUT_RDMA, NEXT_TO_GPU, RDMA_MODULES_MISSING, WANTED,
-    kernel_module::{module_of, places},
+    kernel_module::{makes_devices, module_of, places},
     needed::Module,
 };
 
@@ -25,6 +25,7 @@ pub(super) fn functions(node: &Node) -> Vec<Draft> {
         gpus_without_rdma: lost.is_empty() && adapters_serve_gpus(node, &functions),
         behind: behind_equals(node),
         is_wanted: lost.is_empty() && is_rdma_wanted(node),
+        is_for_programs: lost.is_empty() && is_for_programs(node),
         lost,
     };
     let found = functions
@@ -43,6 +44,8 @@ struct Context<'a> {
     behind: BTreeMap<String, String>,
     /// Whether something on the node needs an RDMA device and there is none in hardware.
     is_wanted: bool,
+    /// Whether the modules for programs are loaded without a driver that needs them, and there is no RDMA device in hardware.
+    is_for_programs: bool,
     /// Functions whose RDMA device disappeared, which `device-lost` reports.
     lost: BTreeSet<&'a str>,
 }
@@ -55,6 +58,17 @@ fn is_rdma_wanted(node: &Node) -> bool {
     node.hcas.unread().is_none()
         && node.hcas().all(|hca| hca.is_software())
         && (has_storage || node.hcas().next().is_some())
+}
+
+/// Whether `ib_uverbs` was loaded for its own sake, and the node has no RDMA device: no driver that makes one is loaded, with which it comes.
+fn is_for_programs(node: &Node) -> bool {
+    let Some(loaded) = node.modules.loaded.known() else {
+        return false;
+    };
+    loaded.contains_key("ib_uverbs")
+        && !loaded.keys().any(|name| makes_devices(name))
+        && node.hcas.unread().is_none()
+        && node.hcas().next().is_none()
 }
 
 impl Context<'_> {
@@ -170,6 +184,21 @@ fn is_next_to_gpu(node: &Node, function: &Function<'_>) -> bool {
     has_switch && node.hcas().any(|hca| !hca.is_software()) && node.gpu_below_root_of(function).is_some()
 }
 
+/// Whether a function is an Ethernet port of the chipset (X722), which is on the board of the machine.
+fn is_on_board(function: &Function<'_>) -> bool {
+    function
+        .ids()
+        .is_some_and(|ids| matches!(ids, (0x8086, 0x37d0..=0x37d3)))
+}
+
+/// Whether the node has an adapter for RDMA that is not one of the chipset: that is the one to look at.
+fn has_card(node: &Node) -> bool {
+    let functions = node.functions();
+    functions.iter().any(|function| {
+        matches!(function.role, Role::Rdma | Role::Capable) && !function.is_software && !is_on_board(function)
+    })
+}
+
 /// Whether its RDMA device may be in the network namespace of a pod, where this process does not see it.
 pub(in super::super) fn may_be_elsewhere(node: &Node, function: &Function<'_>) -> bool {
     let loaded = function
@@ -199,6 +228,7 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         return None;
     }
     let module = Module::of(node, function);
+    let is_wanted = context.is_wanted || context.is_for_programs && module.first_missing().is_some();
     // Who keeps the driver of an Ethernet adapter from being loaded does not use the adapter on purpose.
     let is_unused = function.driver.is_none() && !module.is_off();
     let is_fabric = is_of_fabric(function) || is_only_for_rdma(function) || is_unused;
@@ -208,7 +238,8 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         Some(_) => Some(&EQUALS_HAVE_ONE),
         None if is_fabric => None,
         None if module.loaded == Some(true) && is_next_to_gpu(node, function) => Some(&NEXT_TO_GPU),
-        None => Some(if context.is_wanted { &WANTED } else { &ETHERNET }),
+        None if is_on_board(function) && has_card(node) => return None,
+        None => Some(if is_wanted { &WANTED } else { &ETHERNET }),
     };
     let driver = function.driver.unwrap_or("no driver");
     let equals = share.map_or_else(String::new, |share| format!("; {share} equal adapters have one"));
