@@ -17,7 +17,9 @@ pub(super) const ANCHORS: &[&str] = &[
 ];
 
 /// Parts of the names of pods and images, in lower case, and what is missing where such a pod does not run.
-const COMPONENTS: [(&str, K); 22] = [
+const COMPONENTS: [(&str, K); 23] = [
+    // It loads the module for memory of GPUs.
+    ("peermem-ctr", K::GdrDisabled),
     ("mofed-", K::DriverNotReady),
     ("mellanox/mofed", K::DriverNotReady),
     ("doca-driver", K::DriverNotReady),
@@ -79,7 +81,7 @@ pub(super) fn runs(lower: &str) -> Option<K> {
 }
 
 /// What the component that a line in lower case names is for.
-fn component(lower: &str) -> Option<K> {
+pub(super) fn component(lower: &str) -> Option<K> {
     let named = COMPONENTS.iter().find(|(name, _)| lower.contains(name));
     if let Some((_, kind)) = named {
         return Some(*kind);

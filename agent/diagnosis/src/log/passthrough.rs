@@ -234,10 +234,14 @@ impl Passthrough {
         }
     }
 
-    /// Lowers refusals where no line names an adapter: the list of devices has none, or nothing says what the device is.
+    /// Lowers refusals, and mappings that failed, where no line names an adapter: the list of devices has none, or nothing says what the device is.
     pub(super) fn settle(&self, symptoms: &mut [Symptom]) {
         if self.adapter {
             return;
+        }
+        let unmapped = |symptom: &&mut Symptom| symptom.kind == SymptomKind::MapNoMemory;
+        for symptom in symptoms.iter_mut().filter(unmapped) {
+            symptom.grade = symptom.grade.min(Grade::Degraded);
         }
         let refused = |symptom: &&mut Symptom| symptom.kind == SymptomKind::AssignRefused;
         for symptom in symptoms.iter_mut().filter(refused) {

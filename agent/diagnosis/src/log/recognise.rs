@@ -57,6 +57,7 @@ use super::{
     renamed::Renamed,
     reports::Reports,
     retries::Retries,
+    scripts::Containers,
     settings::{self, Fact},
     shown::{Shown, has_ample_memlock},
     success::Successes,
@@ -118,6 +119,8 @@ pub(super) struct Recogniser {
     ranks: Ranks,
     /// See [`Recogniser::mixes_layers`].
     mixed: bool,
+    /// The containers that `kubectl describe pod` lists.
+    containers: Containers,
     /// The status of an operator's policy.
     policy: Policy,
     /// Lists of devices that tools print.
@@ -361,6 +364,7 @@ impl Recogniser {
     /// Adds a line to what several lines show together.
     fn collect(&mut self, text: &str, number: u64) {
         self.others.went_on(text);
+        self.successes.add_prompt(text, number);
         self.python.add(text, number);
         self.shown.add(text, number);
         self.listing.add(text, number);
@@ -514,6 +518,9 @@ impl Recogniser {
 
     /// What a row of a tool shows that names its device or module in an earlier line.
     fn of_tool(&mut self, text: &str, number: u64) -> Option<Found> {
+        if let Some((kind, text)) = self.containers.add(text) {
+            return Some(Found::Symptom(Box::new(failure(&Lower::of(&text), kind, number))));
+        }
         if let Some((kind, text)) = self.tables.add(untagged(text)) {
             let mut found = failure(&Lower::of(&text), kind, number);
             // Nothing has failed yet, unless a program reports it of itself.
@@ -534,6 +541,10 @@ impl Recogniser {
         if cluster::is_of_any_pod(symptom.kind, lower) && !cluster::concerns_rdma(lower) {
             symptom.grade = symptom::Grade::Note;
             self.others.keep(line, number);
+        }
+        // A plugin goes on without a function that has no driver, and may look at those of other adapters.
+        if symptom.kind == SymptomKind::FunctionUnconfigured && lower.contains("/driver: ") {
+            symptom.grade = symptom.grade.min(symptom::Grade::Degraded);
         }
         // Any container is refused in the same words.
         let is_of_limit = symptom.kind == SymptomKind::MemlockWarning && cluster::refuses_limit(lower);
