@@ -68,6 +68,7 @@ mod status;
 mod success;
 mod tables;
 mod trace;
+mod ucx;
 mod unwarned;
 mod vfio;
 mod waiting;
@@ -350,6 +351,7 @@ impl LogReader {
             self.recogniser.unplaced(has_crashed),
             self.recogniser.unfit_provider(),
             self.recogniser.unconnected(),
+            self.recogniser.unopened(),
         ];
         let reported = self.recogniser.reported();
         for symptom in whole.into_iter().flatten().chain(reported) {

@@ -63,6 +63,7 @@ use super::{
     success::Successes,
     tables::{self, Tables},
     trace::{self, Below, Report},
+    ucx::Opened,
     unwarned::{Part, Unwarned},
     waiting,
     wrapped::{self, Frame},
@@ -119,6 +120,8 @@ pub(super) struct Recogniser {
     ranks: Ranks,
     /// See [`Recogniser::mixes_layers`].
     mixed: bool,
+    /// What UCX opened.
+    opened: Opened,
     /// The containers that `kubectl describe pod` lists.
     containers: Containers,
     /// The status of an operator's policy.
@@ -250,6 +253,24 @@ impl Recogniser {
         Some(found)
     }
 
+    /// A device that UCX did not open, where it opened none: an EFA is none that it can use without its module for it.
+    pub(super) fn unopened(&self) -> Option<Symptom> {
+        let (text, number, is_efa) = self.opened.none()?;
+        if self.successes.went_on_after(number) {
+            return None;
+        }
+        let reading = if is_efa {
+            Reading::of(SymptomKind::UnsupportedAdapter, 0)
+        } else {
+            Reading::unrecognised()
+        };
+        let mut found = symptom(&Lower::of(text), reading, number);
+        found.software = Some(Software::Ucx);
+        found.grade = found.grade.min(symptom::Grade::Degraded);
+        found.known = false;
+        Some(found)
+    }
+
     /// A failure of NCCL without a warning.
     pub(super) fn unwarned(&self) -> Option<Symptom> {
         let (part, text, number) = self.unwarned.failed()?;
@@ -365,6 +386,7 @@ impl Recogniser {
     fn collect(&mut self, text: &str, number: u64) {
         self.others.went_on(text);
         self.successes.add_prompt(text, number);
+        self.opened.add(text, number);
         self.python.add(text, number);
         self.shown.add(text, number);
         self.listing.add(text, number);
