@@ -28,7 +28,8 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::ResourceUnavailable]).next() {
         scales.fits(&symptom.source, &symptom.text);
         // What the plugin found instead says more than that it has none to offer.
-        let listed = case.seen(&[SymptomKind::NoDevice]).find_map(of_list);
+        let mut lines = case.log.into_iter().flat_map(|log| &log.symptoms);
+        let listed = lines.find_map(of_list);
         scales.next_step = Some(listed.unwrap_or_else(|| resource_step(symptom)).to_owned());
         return;
     }

@@ -593,6 +593,17 @@ fn is_dependency(text: &str) -> bool {
 const OTHER_KERNEL: &str = "This release of the driver package does not support the kernel that runs (uname -r): building it again changes nothing. Install a release whose release notes name this kernel (DOCA-OFED, or a newer MLNX_OFED), \
     or none: the distribution's kernel has the drivers (modprobe mlx5_ib), and its rdma-core the libraries. ConnectX-3 and older adapters need the kernel's own driver, or MLNX_OFED 4.9 with a kernel that it supports.";
 
+/// Whether it refused it, and what to do then.
+fn refuses_kernel(text: &str, scales: &mut Scales) -> bool {
+    let is_one = ["support kernel version", "unsupported kernel version"]
+        .iter()
+        .any(|words| text.contains(words));
+    if is_one {
+        scales.next_step = Some(OTHER_KERNEL.to_owned());
+    }
+    is_one
+}
+
 /// A driver that was not built for this kernel has another remedy than a module that does not fit the others. Where a container installs it,
 /// the operator's settings are part of it.
 pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
@@ -610,6 +621,9 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
         scales.fits(&symptom.source, &symptom.text);
     }
     let text = symptom.text.to_ascii_lowercase();
+    if refuses_kernel(&text, scales) {
+        return;
+    }
     // A container installs packages of its own image; its lines begin with a time, and the pod's name with the operator's.
     let of_installer = [
         "installation failed!",
@@ -635,68 +649,64 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
     .iter()
     .any(|name| text.contains(name));
     let is_container = case.containers && !of_host && !of_installer;
-    scales.next_step = Some(
-        if text.contains("support kernel version") || text.contains("unsupported kernel version") {
-            OTHER_KERNEL.into()
-        } else if is_dependency(&text) && !of_host {
-            "The driver package waits for another package, which the line names: nothing has to be built for it. Install that one first, in the version that it asks for: a package of the kernel \
+    scales.next_step = Some(if is_dependency(&text) && !of_host {
+        "The driver package waits for another package, which the line names: nothing has to be built for it. Install that one first, in the version that it asks for: a package of the kernel \
         (linux-modules-extra-VERSION, kernel-modules-extra) must be that of the kernel that runs (uname -r) and be in a repository that is configured: apt-cache policy NAME, dnf list NAME. Then complete the rest: \
         apt-get -f install, dpkg --configure -a. In a driver container, use an image or a precompiled driver made for this kernel, or a kernel whose packages its repository has."
             .into()
-        } else if of_peer_memory {
-            "nv_peer_mem is built against the sources of the NVIDIA driver and of MLNX_OFED or DOCA-OFED: install both for the kernel that runs first, then build it again \
+    } else if of_peer_memory {
+        "nv_peer_mem is built against the sources of the NVIDIA driver and of MLNX_OFED or DOCA-OFED: install both for the kernel that runs first, then build it again \
         (dkms autoinstall) and read the first error in its make.log. From driver 470 on, nothing has to be built: remove the package and load \
         nvidia_peermem, which comes with the driver (modprobe nvidia_peermem)."
             .into()
-        } else if text.contains("nvidia_p2p_") {
-            "The module uses functions of the GPU's driver (nvidia_p2p_*), and was built without their symbols. Build it again with the sources of the driver that is loaded: the Module.symvers of \
+    } else if text.contains("nvidia_p2p_") {
+        "The module uses functions of the GPU's driver (nvidia_p2p_*), and was built without their symbols. Build it again with the sources of the driver that is loaded: the Module.symvers of \
         /usr/src/nvidia-VERSION must be there (build that driver there first, or install its DKMS package), with nvidia-smi showing the same VERSION. Then reload the module: modinfo and dmesg must name \
         no missing symbol. A packaged nvidia-fs or nvidia_peermem of the same driver release needs no build."
             .into()
-        } else if is_of_build(&text) {
-            "The sources of the module and the interface of the RDMA stack that they were built against are of different releases: the compiler names what is \
+    } else if is_of_build(&text) {
+        "The sources of the module and the interface of the RDMA stack that they were built against are of different releases: the compiler names what is \
         missing or has other arguments. Build against the headers of the stack that is loaded (the kernel's, or /usr/src/ofa_kernel/default of MLNX_OFED and DOCA), with a \
         release of the module that supports it; the release notes of the module name the kernels and stacks."
             .into()
-        } else if symptom.kind == SymptomKind::DriverNotReady && text.contains("waiting for ") {
-            "The container waits for the driver of the adapters, which another one installs: kubectl get pods -A -o wide | grep -e mofed -e doca shows that of the network operator on this node, and its log why it is not \
+    } else if symptom.kind == SymptomKind::DriverNotReady && text.contains("waiting for ") {
+        "The container waits for the driver of the adapters, which another one installs: kubectl get pods -A -o wide | grep -e mofed -e doca shows that of the network operator on this node, and its log why it is not \
         ready; when it is, it makes the file /run/mellanox/drivers/.driver-ready on the node. If the driver of the host is to be used, no container installs one: set driver.rdma.useHostMofed=true for the GPU \
         operator (and check lsmod | grep mlx5_core on the node), or driver.rdma.enabled=false where no RDMA is needed."
             .into()
-        } else if text.contains("driver-ready") {
-            "The driver container has not finished, and the kubelet restarts it when its startup probe fails too often. Read its log from the start: kubectl -n \
+    } else if text.contains("driver-ready") {
+        "The driver container has not finished, and the kubelet restarts it when its startup probe fails too often. Read its log from the start: kubectl -n \
         NAMESPACE logs POD -c mofed-container, with --previous after a restart. If it was still building the driver, give it more time: \
         ofedDriver.startupProbe in the NicClusterPolicy, or a precompiled image. If the build failed, its first error is the cause."
             .into()
-        } else if ["pull image", "pulling image", "imagepull"]
-            .iter()
-            .any(|words| text.contains(words))
-        {
-            "Look up whether the registry has the image that kubectl describe pod names: its tag is the version of the driver, and for a precompiled driver the kernel and the \
+    } else if ["pull image", "pulling image", "imagepull"]
+        .iter()
+        .any(|words| text.contains(words))
+    {
+        "Look up whether the registry has the image that kubectl describe pod names: its tag is the version of the driver, and for a precompiled driver the kernel and the \
         distribution, too (kubectl get nodes -o wide shows those of the node). In ofedDriver of the NicClusterPolicy, set a version that exists, or forcePrecompiled: false, so that \
         the container builds the driver. For a private registry, add imagePullSecrets."
             .into()
-        } else if lacks_packages(&text) {
-            "The packages with which the driver is built could not be downloaded. Look up the name of the host in the log, and fetch from it, where the build runs: getent hosts NAME; curl -I \
+    } else if lacks_packages(&text) {
+        "The packages with which the driver is built could not be downloaded. Look up the name of the host in the log, and fetch from it, where the build runs: getent hosts NAME; curl -I \
         URL. In a driver container that is the pod: check its DNS and proxy (env of ofedDriver in the NicClusterPolicy), the repository in \
         ofedDriver.repoConfig, and on RHEL and OpenShift the entitlement. A precompiled image of the driver needs no repository."
             .into()
-        } else if is_container {
-            "Read the log of the driver container from its start: kubectl -n NAMESPACE logs POD -c mofed-container. It needs the kernel's packages of \
+    } else if is_container {
+        "Read the log of the driver container from its start: kubectl -n NAMESPACE logs POD -c mofed-container. It needs the kernel's packages of \
         headers (linux-headers-VERSION, kernel-devel-VERSION) from a repository that has this kernel: check proxy and DNS of the pod, the \
         repository in ofedDriver.repoConfig of the NicClusterPolicy, and on RHEL and OpenShift the entitlement. If no version of the driver \
         supports this kernel, use a driver version that does, a precompiled image for it, or the driver of the kernel (remove ofedDriver)."
             .into()
-        } else if of_installer {
-            "The package has no modules for the kernel that runs (uname -r). Install its headers (linux-headers-VERSION, or kernel-devel-VERSION) and build them: \
+    } else if of_installer {
+        "The package has no modules for the kernel that runs (uname -r). Install its headers (linux-headers-VERSION, or kernel-devel-VERSION) and build them: \
         mlnxofedinstall --add-kernel-support, or the packages of DOCA-OFED with DKMS. If the build fails, its log names the first error; if this \
         release does not support the kernel or distribution, use one that does. Then /etc/init.d/openibd restart."
             .into()
-        } else {
-            "Install the headers of the kernel that runs (uname -r): linux-headers-VERSION, or kernel-devel-VERSION. Read the first error in the \
+    } else {
+        "Install the headers of the kernel that runs (uname -r): linux-headers-VERSION, or kernel-devel-VERSION. Read the first error in the \
         build log that the message names (make.log): if the driver does not support this kernel, install a newer driver package. Then build it \
         again: dkms autoinstall, depmod -a."
             .into()
-        },
-    );
+    });
 }
