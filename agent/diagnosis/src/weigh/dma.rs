@@ -430,13 +430,15 @@ fn module_refused(case: &Case<'_>, scales: &mut Scales) {
             || symptom.text.contains("peermem")
             || symptom.text.contains("peer_mem")
     };
-    if let Some(symptom) = case
-        .seen(&[SymptomKind::PeerMemoryError, SymptomKind::GdrDisabled])
-        .find(in_job)
-    {
+    // That the container ended says less than why the module was not loaded in it.
+    const KINDS: [SymptomKind; 2] = [SymptomKind::PeerMemoryError, SymptomKind::GdrDisabled];
+    let is_state = |symptom: &&Symptom| symptom.text.to_ascii_lowercase().contains("peermem-ctr");
+    let mut reported = case.seen(&KINDS).filter(in_job);
+    let reason = reported.find(|symptom| !is_state(symptom));
+    if let Some(symptom) = reason.or_else(|| case.seen(&KINDS).find(is_state)) {
         scales.fits(&symptom.source, &symptom.text);
         let text = symptom.text.to_ascii_lowercase();
-        if text.contains("peermem-ctr") {
+        if is_state(&symptom) {
             scales.insisted_step = Some(OF_CONTAINER.to_owned());
         } else if text.contains("could not insert") {
             scales.insisted_step = Some(REBUILD.to_owned());
