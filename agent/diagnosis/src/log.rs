@@ -352,6 +352,7 @@ impl LogReader {
             self.recogniser.unfit_provider(),
             self.recogniser.unconnected(),
             self.recogniser.unopened(),
+            self.recogniser.ended(),
         ];
         let reported = self.recogniser.reported();
         for symptom in whole.into_iter().flatten().chain(reported) {

@@ -17,9 +17,7 @@ pub(super) const ANCHORS: &[&str] = &[
 ];
 
 /// Parts of the names of pods and images, in lower case, and what is missing where such a pod does not run.
-const COMPONENTS: [(&str, K); 23] = [
-    // It loads the module for memory of GPUs.
-    ("peermem-ctr", K::GdrDisabled),
+const COMPONENTS: [(&str, K); 22] = [
     ("mofed-", K::DriverNotReady),
     ("mellanox/mofed", K::DriverNotReady),
     ("doca-driver", K::DriverNotReady),

@@ -122,6 +122,8 @@ pub(super) struct Recogniser {
     mixed: bool,
     /// What UCX opened.
     opened: Opened,
+    /// The first container that loads the module for memory of GPUs and ended.
+    ended: Option<Symptom>,
     /// The containers that `kubectl describe pod` lists.
     containers: Containers,
     /// The status of an operator's policy.
@@ -251,6 +253,11 @@ impl Recogniser {
         // The program may go on without it.
         found.known = false;
         Some(found)
+    }
+
+    /// A container that loads the module for memory of GPUs and ended.
+    pub(super) fn ended(&mut self) -> Option<Symptom> {
+        self.ended.take()
     }
 
     /// A device that UCX did not open, where it opened none: an EFA is none that it can use without its module for it.
@@ -541,7 +548,13 @@ impl Recogniser {
     /// What a row of a tool shows that names its device or module in an earlier line.
     fn of_tool(&mut self, text: &str, number: u64) -> Option<Found> {
         if let Some((kind, text)) = self.containers.add(text) {
-            return Some(Found::Symptom(Box::new(failure(&Lower::of(&text), kind, number))));
+            let found = failure(&Lower::of(&text), kind, number);
+            // Why it ended says more, wherever it stands.
+            if kind == SymptomKind::GdrDisabled {
+                self.ended.get_or_insert(found);
+                return None;
+            }
+            return Some(Found::Symptom(Box::new(found)));
         }
         if let Some((kind, text)) = self.tables.add(untagged(text)) {
             let mut found = failure(&Lower::of(&text), kind, number);

@@ -29,9 +29,18 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     let message = rest[digits..].strip_prefix(": ")?;
     let is_error = digits > 0 && ERRORS.iter().any(|words| message.contains(words));
     is_error
-        .then(|| components::component(before))
+        .then(|| component(before))
         .flatten()
         .map(|kind| (kind, 0))
+}
+
+/// What is missing where the container that a text in lower case names does not run.
+fn component(lower: &str) -> Option<K> {
+    // It loads the module for memory of GPUs.
+    if lower.contains("peermem-ctr") {
+        return Some(K::GdrDisabled);
+    }
+    components::component(lower)
 }
 
 /// The container that the lines of `kubectl describe pod` are about.
@@ -79,7 +88,7 @@ impl Containers {
         }
         let reason = trimmed.strip_prefix("Reason:")?.trim();
         let has_ended = self.is_present && ENDED.contains(&reason);
-        let kind = has_ended.then(|| components::component(name)).flatten()?;
+        let kind = has_ended.then(|| component(name)).flatten()?;
         Some((kind, format!("container {name} does not run: {reason}")))
     }
 }
