@@ -59,6 +59,7 @@ mod removal;
 mod renamed;
 mod reports;
 mod retries;
+mod scripts;
 pub(crate) mod services;
 mod settings;
 mod shown;
@@ -67,7 +68,9 @@ mod status;
 mod success;
 mod tables;
 mod trace;
+mod ucx;
 mod unwarned;
+mod vfio;
 mod waiting;
 mod whole;
 mod wrapped;
@@ -354,6 +357,8 @@ impl LogReader {
             self.recogniser.unplaced(has_crashed),
             self.recogniser.unfit_provider(),
             self.recogniser.unconnected(),
+            self.recogniser.unopened(),
+            self.recogniser.ended(),
         ];
         let reported = self.recogniser.reported();
         for symptom in whole.into_iter().flatten().chain(reported) {

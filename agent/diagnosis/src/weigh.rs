@@ -269,7 +269,10 @@ impl Scales {
 
     /// Evidence that would be decisive but was not available.
     fn unseen(&mut self, what: impl Into<String>) {
-        self.unseen.push(what.into());
+        let what = what.into();
+        if !self.unseen.contains(&what) {
+            self.unseen.push(what);
+        }
     }
 
     fn supported(&self) -> bool {

@@ -112,3 +112,74 @@ fn the_line_before_a_general_failure_decides() {
         ),
     ]);
 }
+
+#[test]
+fn a_container_of_an_operator_that_ends_is_named_with_what_it_would_have_done() {
+    each_is(&[
+        (
+            "nvidia-peermem-ctr: /usr/local/bin/nvidia-driver: line 769: RHEL_VERSION: unbound variable",
+            "peer-memory-path",
+            "logs POD",
+        ),
+        (
+            "  nvidia-peermem-ctr:\n    State:          Waiting\n      Reason:       CrashLoopBackOff",
+            "peer-memory-path",
+            "modprobe nvidia_peermem",
+        ),
+        (
+            "Error: CONFIG_MLX5_ESWITCH not support kernel version 5.6 or higher (current: 5.15.0-1022-azure).",
+            "kernel-module-build",
+            "whose release notes name this kernel",
+        ),
+    ]);
+}
+
+#[test]
+fn a_function_without_a_driver_and_a_plugin_that_finds_only_software_are_named() {
+    each_is(&[
+        (
+            "E1213 07:34:10.278984  110908 manager.go:230] discoverDevices() error adding new device: \"error getting driver info for device \
+             0000:1a:00.0 readlink /sys/bus/pci/devices/0000:1a:00.0/driver: no such file or directory\"",
+            "virtual-functions",
+            "Bind the function to a driver",
+        ),
+        (
+            "I0520 10:03:24.137327   30847 main.go:39] No devices found.\nibvDevList:  [{rxe0 uverbs0}] <nil>\nk8s-rdma-device-plugin",
+            "device-not-given",
+            "software devices",
+        ),
+        (
+            "# kubectl exec -it job-0 -- ibdev2netdev\nmlx5_3 port 1 ==> net1 (Down)",
+            "port-down",
+            "linkState",
+        ),
+    ]);
+}
+
+#[test]
+fn a_container_without_access_is_told_from_the_host_above_it() {
+    const HOST: &str =
+        "hca_id: mlx5_0\n        port:   1\n                state:                  PORT_ACTIVE (4)\n";
+    let inside = format!("{HOST}[user@n1 ~]$ sarus run image ibv_devinfo\nFailed to open device\n");
+    assert_ne!(common::first(&inside).0, "", "{inside}");
+    let same = format!("{HOST}[user@n1 ~]$ ibv_devinfo\nFailed to open device\n");
+    assert_eq!(common::first(&same).0, "", "{same}");
+}
+
+#[test]
+fn a_provider_that_does_not_fit_its_library_and_a_launcher_without_tcp_are_named() {
+    each_is(&[
+        (
+            "libibverbs: Warning: couldn't load driver 'mlx5': /lib64/libmlx5-rdmav2.so: symbol ibv_exp_cmd_create_srq, version IBVERBS_1.1 not \
+             defined in file libibverbs.so.1 with link time reference",
+            "userspace-libraries",
+            "",
+        ),
+        (
+            "------------------------------------------------------------\nA process or daemon was unable to complete a TCP connection\n\
+             to another process:\n  Local host:    c001\n  Remote host:   c001",
+            "tcp-connection",
+            "nc -vz NAME PORT",
+        ),
+    ]);
+}

@@ -53,6 +53,53 @@ fn a_refused_assignment_gets_the_step_for_its_reason() {
             "qemu-system-x86_64: -device vfio-pci,host=3b:00.2: vfio 0000:3b:00.2: failed to setup container for group 4: memory listener \
              initialization failed: vfio_dma_map(0x5, 0x0, 0xa0000, 0x7f) = -14 (Bad address) mlx5",
             "device-assignment",
+            "postcopy",
+        ),
+        (
+            "mlx5 EAL: Cannot set up DMA remapping, error 22 (Invalid argument)",
+            "device-assignment",
+            "beyond what the IOMMU can reach",
+        ),
+        (
+            "mlx5 VF: Failed to hotplug device error: 500 reason: VfioMapRegion(DmaMap(IommuDmaMap(Error(17))))",
+            "device-assignment",
+            "File exists",
+        ),
+        (
+            "dpdk EAL: Cannot open /dev/vfio/151: Device or resource busy\ndpdk EAL: Failed to open VFIO group 151",
+            "device-assignment",
+            "fuser -v /dev/vfio/N",
+        ),
+        (
+            "Failed to open /dev/vfio/20: [Errno 16] Device or resource busy: '/dev/vfio/20'",
+            "device-assignment",
+            "fuser -v /dev/vfio/N",
+        ),
+        (
+            "Failed to create pod sandbox: failed to create shim task: cold_plug_vfio= or hot_plug_vfio= port is not set for device 0000:5e:02.1 \
+             (BridgePort | RootPort | SwitchPort): unknown",
+            "device-assignment",
+            "cold_plug_vfio = \"root-port\"",
+        ),
+    ]);
+}
+
+#[test]
+fn memory_that_vfio_may_not_lock_gets_the_step_for_its_program() {
+    expect(&[
+        (
+            "dma_map_slab:200 VFIO_IOMMU_MAP_DMA failed va=7f8709cca000 iova=200000 size=200000 -- errno=12",
+            "memlock-limit",
+            "IPC_LOCK",
+        ),
+        (
+            "EAL: Cannot set up DMA remapping, error 12 (Cannot allocate memory)",
+            "memlock-limit",
+            "/proc/PID/limits",
+        ),
+        (
+            "qemu-system-x86_64: -device vfio-pci,host=3b:00.2: vfio 0000:3b:00.2: VFIO_MAP_DMA failed: Cannot allocate memory",
+            "memlock-limit",
             "hard_limit",
         ),
     ]);

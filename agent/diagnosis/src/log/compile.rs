@@ -11,6 +11,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "could not find",
     "no package '",
     "not found",
+    "kernel version",
+    "this kernel",
 ];
 
 /// The header of the GPU's driver: without it, the sources of that driver are not there.
@@ -19,6 +21,9 @@ pub(super) const GPU_HEADER: &str = "nv-p2p.h";
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     if let Some(at) = objects(lower) {
+        return Some((K::DriverNotBuilt, at));
+    }
+    if let Some(at) = other_kernel(lower) {
         return Some((K::DriverNotBuilt, at));
     }
     let at = compiler(lower)
@@ -34,6 +39,22 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
 pub(crate) fn is_of_build(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     compiler(&lower).is_some() || linker(&lower).is_some() || configure(&lower).is_some()
+}
+
+/// A package that is older than the kernel, or newer, as its own scripts report it: `Error: CONFIG_MLX5_ESWITCH not support kernel version 5.6 or
+/// higher (current: 5.15.0-1022-azure)`, `Unsupported kernel version 6.8`.
+fn other_kernel(lower: &str) -> Option<usize> {
+    const FORMS: [&str; 7] = [
+        "not support kernel version",
+        "n't support kernel version",
+        "not support this kernel",
+        "not supported on this kernel",
+        "not supported for this kernel",
+        "not supported by this kernel version",
+        "unsupported kernel version",
+    ];
+    let at = FORMS.iter().find_map(|words| lower.find(words))?;
+    names_package(lower).then_some(at)
 }
 
 /// `efa_nv_peermem.o: error: objtool: cleanup_module(): …`: the kernel's build checks the object of a module.
@@ -157,6 +178,16 @@ mod tests {
                 "/var/lib/dkms/nv_peer_mem/1.3/build/nv_peer_mem.c:477:15: error: unknown field 'client' specified in initializer",
                 Some(K::DriverNotBuilt),
             ),
+            (
+                "error: config_mlx5_eswitch not support kernel version 5.6 or higher (current: 5.15.0-1022-azure).",
+                Some(K::DriverNotBuilt),
+            ),
+            (
+                "irdma: unsupported kernel version 6.8.0-45-generic",
+                Some(K::DriverNotBuilt),
+            ),
+            ("zfs: unsupported kernel version 6.8.0-45-generic", None),
+            ("mlnx_ofed supports this kernel version", None),
             ("/usr/bin/ld: cannot find -libverbs", Some(K::NoLibrary)),
             (
                 "main.o: undefined reference to `rdma_create_event_channel'",

@@ -79,7 +79,7 @@ pub(super) fn runs(lower: &str) -> Option<K> {
 }
 
 /// What the component that a line in lower case names is for.
-fn component(lower: &str) -> Option<K> {
+pub(super) fn component(lower: &str) -> Option<K> {
     let named = COMPONENTS.iter().find(|(name, _)| lower.contains(name));
     if let Some((_, kind)) = named {
         return Some(*kind);

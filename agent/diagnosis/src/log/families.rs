@@ -18,7 +18,7 @@ use super::{
     line::number,
     operator,
     phrases::{Occurrence, Phrases},
-    pods, services,
+    pods, scripts, services, vfio,
 };
 use crate::symptom::SymptomKind::{self as K};
 
@@ -342,6 +342,8 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         .or_else(|| codes::find(lower))
         .or_else(|| cluster::unload(lower))
         .or_else(|| compile::find(lower))
+        .or_else(|| vfio::find(lower))
+        .or_else(|| scripts::find(lower))
         // What is not built has reported nothing yet.
         .or_else(|| built_by_dkms(lower))
         .or_else(|| services::find(lower))
@@ -458,6 +460,7 @@ pub(super) fn outranks_events(kind: K) -> bool {
             | K::FirmwareMismatch
             | K::PciRoom
             | K::RegMrNoMemory
+            | K::MapNoMemory
             | K::ModuleUnsigned
             | K::HostMemory
             | K::AssignRefused

@@ -195,6 +195,9 @@ fn place_of_misfit(lower: &str) -> Option<usize> {
 /// ``libc.so.6: version `GLIBC_2.34' not found (required by …/libnccl-net.so)``, `libx.so: undefined symbol: ucp_init_version`,
 /// `libx.so: symbol mlx5dv_is_supported, version MLX5_1.8 not defined in file libmlx5.so.1`.
 fn misfit(lower: &str) -> Option<(K, usize)> {
+    if let Some(at) = of_verbs_alone(lower) {
+        return Some((K::LibraryMismatch, at));
+    }
     let (at, names) = if let Some(at) = place_of_misfit(lower) {
         (at, lower)
     } else {
@@ -226,6 +229,50 @@ fn misfit(lower: &str) -> Option<(K, usize)> {
             || VERBS.iter().any(|library| names.contains(library))
     };
     (is_communication(names) || of_verbs()).then_some((K::BackendMissing, at))
+}
+
+/// A library of verbs, or a provider of one, that asks another one, or none, for what only a library of another release has:
+/// `/lib64/libmlx5-rdmav2.so: symbol ibv_exp_cmd_create_srq, version IBVERBS_1.1 not defined in file libibverbs.so.1`,
+/// `symbol lookup error: /usr/lib/libibverbs.so.1: undefined symbol: mempool_create`. No library of the job's communication takes part.
+fn of_verbs_alone(lower: &str) -> Option<usize> {
+    let by_symbol = || {
+        let at = lower.find(": undefined symbol: ")?;
+        (!lower.contains("dlvsym") && !lower.contains("dlsym")).then_some(at)
+    };
+    let by_version = || {
+        let at = lower.find(": symbol ")?;
+        let rest = &lower[at..];
+        let (_, home) = rest.split_once(" not defined in file ")?;
+        is_file_of_verbs(home.split(' ').next()?).then_some(at)
+    };
+    let by_file = || {
+        let (before, rest) = lower.split_once("' not found (required by ")?;
+        let asks = rest.split(')').next()?;
+        let at = before.find(": version `")?;
+        (is_file_of_verbs(asks) && is_file_of_verbs(last_word(&before[..at]))).then_some((at, true))
+    };
+    if let Some((at, _)) = by_file() {
+        return Some(at);
+    }
+    let at = by_version().or_else(by_symbol)?;
+    let file = last_word(&lower[..at]);
+    is_file_of_verbs(file).then(|| at - file.len())
+}
+
+/// The last word of a text, which is the path of a library before what the loader says of it.
+fn last_word(text: &str) -> &str {
+    text.rsplit([' ', '\'', '"', '(']).next().unwrap_or_default()
+}
+
+/// Whether a path is of a library of verbs or of one of its providers: `libibverbs.so.1`, `/usr/lib64/libibverbs/libmlx5-rdmav25.so`.
+fn is_file_of_verbs(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let is_library = || {
+        VERBS
+            .iter()
+            .any(|library| !library.starts_with("libdat") && name.starts_with(library))
+    };
+    name.starts_with("lib") && (name.contains("-rdmav") || is_library())
 }
 
 /// `NET/Plugin: Could not find: spcx libnccl-net-spcx.so.`: a plugin that a setting names, not one that NCCL looks for by itself.
@@ -366,6 +413,26 @@ mod tests {
                 Some(K::LibraryMismatch),
             ),
             ("version `ibverbs_private_34' not found", Some(K::LibraryMismatch)),
+            (
+                "libibverbs: warning: couldn't load driver 'mlx5': /lib64/libmlx5-rdmav2.so: symbol ibv_exp_cmd_create_srq, version ibverbs_1.1 not defined in file libibverbs.so.1 with link time reference",
+                Some(K::LibraryMismatch),
+            ),
+            (
+                "ib_send_bw: symbol lookup error: /usr/lib/libibverbs.so.1: undefined symbol: mempool_create",
+                Some(K::LibraryMismatch),
+            ),
+            (
+                "symbol lookup error: /usr/lib64/libibverbs/libhns-rdmav34.so: undefined symbol: verbs_init_cq",
+                Some(K::LibraryMismatch),
+            ),
+            (
+                "libmlx5.so.1: version `mlx5_1.24' not found (required by /usr/lib64/libibverbs/libmlx5-rdmav34.so)",
+                Some(K::LibraryMismatch),
+            ),
+            (
+                "symbol lookup error: /x/ucx/libuct_ib.so.0: undefined symbol: ibv_exp_query_device",
+                Some(K::BackendMissing),
+            ),
             ("version `glibcxx_3.4.30' not found", None),
             (
                 "libmlx5.so.1: version `mlx5_1.24' not found (required by /opt/hpcx/lib/libnccl-net.so)",

@@ -234,20 +234,36 @@ impl Passthrough {
         }
     }
 
-    /// Lowers refusals where no line names an adapter: the list of devices has none, or nothing says what the device is.
+    /// Lowers refusals, and mappings that failed, where no line names an adapter: the list of devices has none, or nothing says what the device is.
     pub(super) fn settle(&self, symptoms: &mut [Symptom]) {
+        // The machine did not get the function because of it.
+        if symptoms
+            .iter()
+            .any(|symptom| symptom.kind == SymptomKind::MapNoMemory)
+        {
+            for symptom in symptoms.iter_mut() {
+                if symptom.kind == SymptomKind::AssignRefused {
+                    symptom.grade = symptom.grade.min(Grade::Secondary);
+                }
+            }
+        }
         if self.adapter {
             return;
+        }
+        let unmapped = |symptom: &&mut Symptom| symptom.kind == SymptomKind::MapNoMemory;
+        for symptom in symptoms.iter_mut().filter(unmapped) {
+            symptom.grade = symptom.grade.min(Grade::Degraded);
         }
         let refused = |symptom: &&mut Symptom| symptom.kind == SymptomKind::AssignRefused;
         for symptom in symptoms.iter_mut().filter(refused) {
             let text = symptom.text.to_ascii_lowercase();
             let is_gpu = GPU.iter().any(|name| text.contains(name));
-            symptom.grade = if self.listed || is_gpu {
+            let most = if self.listed || is_gpu {
                 Grade::Note
             } else {
                 Grade::Degraded
             };
+            symptom.grade = symptom.grade.min(most);
         }
     }
 }

@@ -28,6 +28,8 @@ pub(super) const ANCHORS: &[&str] = &[
     "failed to run ",
     "ibvdevlist",
     "device path /dev/infiniband/",
+    "/driver: no such file",
+    "/driver: file does not exist",
 ];
 
 /// Reads one form of message from a line in lower case: what it shows, and where.
@@ -35,7 +37,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 8] = [
+    let readers: [Reader; 9] = [
         policy_of_functions,
         refused,
         described,
@@ -43,6 +45,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         assigned,
         incus,
         configured,
+        undriven,
         listed,
     ];
     readers.iter().find_map(|read| read(lower))
@@ -196,6 +199,17 @@ fn configured(lower: &str) -> Option<(K, usize)> {
     is_tool.then_some((K::ToolNoAccess, at))
 }
 
+/// A function that has no driver, as who looks for its driver reports: `error getting driver info for device 0000:1a:00.0 readlink
+/// /sys/bus/pci/devices/0000:1a:00.0/driver: no such file or directory`.
+fn undriven(lower: &str) -> Option<(K, usize)> {
+    let at = place(lower, &["/driver: no such file", "/driver: file does not exist"])?;
+    let path = lower[..at].rsplit([' ', '"', '\'']).next()?;
+    let is_function = ["/sys/bus/pci/devices/", "/sys/devices/pci", "/sys/class/net/"]
+        .iter()
+        .any(|beginning| path.contains(beginning));
+    is_function.then(|| (K::FunctionUnconfigured, at - path.len()))
+}
+
 /// What is listed or looked for is not what a node has: only software devices, or paths that no Linux has.
 fn listed(lower: &str) -> Option<(K, usize)> {
     const PATH: &str = "device path /dev/infiniband/";
@@ -296,6 +310,11 @@ mod tests {
             ("failed to run pod: exit status 3", None),
             ("ibvdevlist:  [{mlx5_0 uverbs0}] <nil>", None),
             ("ibvdevlist:  [] <nil>", Some(K::NoDevice)),
+            (
+                "error getting driver info for device 0000:1a:00.0 readlink /sys/bus/pci/devices/0000:1a:00.0/driver: no such file or directory",
+                Some(K::FunctionUnconfigured),
+            ),
+            ("open /opt/app/driver: no such file or directory", None),
             ("device path /dev/infiniband/uverbs0 does not exist", None),
             (
                 "device path /dev/infiniband/mlx5_bond_0 does not exist",

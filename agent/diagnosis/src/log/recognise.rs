@@ -57,11 +57,13 @@ use super::{
     renamed::Renamed,
     reports::Reports,
     retries::Retries,
+    scripts::Containers,
     settings::{self, Fact},
     shown::{Shown, has_ample_memlock},
     success::Successes,
     tables::{self, Tables},
     trace::{self, Below, Report},
+    ucx::Opened,
     unwarned::{Part, Unwarned},
     waiting,
     wrapped::{self, Frame},
@@ -120,6 +122,12 @@ pub(super) struct Recogniser {
     ranks: Ranks,
     /// See [`Recogniser::mixes_layers`].
     mixed: bool,
+    /// What UCX opened.
+    opened: Opened,
+    /// The first container that loads the module for memory of GPUs and ended.
+    ended: Option<Symptom>,
+    /// The containers that `kubectl describe pod` lists.
+    containers: Containers,
     /// The status of an operator's policy.
     policy: Policy,
     /// Lists of devices that tools print.
@@ -249,6 +257,29 @@ impl Recogniser {
         Some(found)
     }
 
+    /// A container that loads the module for memory of GPUs and ended.
+    pub(super) fn ended(&mut self) -> Option<Symptom> {
+        self.ended.take()
+    }
+
+    /// A device that UCX did not open, where it opened none: an EFA is none that it can use without its module for it.
+    pub(super) fn unopened(&self) -> Option<Symptom> {
+        let (text, number, is_efa) = self.opened.none()?;
+        if self.successes.went_on_after(number) {
+            return None;
+        }
+        let reading = if is_efa {
+            Reading::of(SymptomKind::UnsupportedAdapter, 0)
+        } else {
+            Reading::unrecognised()
+        };
+        let mut found = symptom(&Lower::of(text), reading, number);
+        found.software = Some(Software::Ucx);
+        found.grade = found.grade.min(symptom::Grade::Degraded);
+        found.known = false;
+        Some(found)
+    }
+
     /// A failure of NCCL without a warning.
     pub(super) fn unwarned(&self) -> Option<Symptom> {
         let (part, text, number) = self.unwarned.failed()?;
@@ -363,6 +394,8 @@ impl Recogniser {
     /// Adds a line to what several lines show together.
     fn collect(&mut self, text: &str, number: u64) {
         self.others.went_on(text);
+        self.successes.add_prompt(text, number);
+        self.opened.add(text, number);
         self.python.add(text, number);
         self.shown.add(text, number);
         self.listing.add(text, number);
@@ -522,6 +555,15 @@ impl Recogniser {
 
     /// What a row of a tool shows that names its device or module in an earlier line.
     fn of_tool(&mut self, text: &str, number: u64) -> Option<Found> {
+        if let Some((kind, text)) = self.containers.add(text) {
+            let found = failure(&Lower::of(&text), kind, number);
+            // Why it ended says more, wherever it stands.
+            if kind == SymptomKind::GdrDisabled {
+                self.ended.get_or_insert(found);
+                return None;
+            }
+            return Some(Found::Symptom(Box::new(found)));
+        }
         if let Some((kind, text)) = self.tables.add(untagged(text)) {
             let mut found = failure(&Lower::of(&text), kind, number);
             // Nothing has failed yet, unless a program reports it of itself.
@@ -542,6 +584,10 @@ impl Recogniser {
         if cluster::is_of_any_pod(symptom.kind, lower) && !cluster::concerns_rdma(lower) {
             symptom.grade = symptom::Grade::Note;
             self.others.keep(line, number);
+        }
+        // A plugin goes on without a function that has no driver, and may look at those of other adapters.
+        if symptom.kind == SymptomKind::FunctionUnconfigured && lower.contains("/driver: ") {
+            symptom.grade = symptom.grade.min(symptom::Grade::Degraded);
         }
         // Any container is refused in the same words.
         let is_of_limit = symptom.kind == SymptomKind::MemlockWarning && cluster::refuses_limit(lower);

@@ -3,6 +3,7 @@
 //! Programs complain while they try: of a provider that does not load before they select another one, of a module that they then do without,
 //! of an adapter that they leave out. Such a complaint counts unless a later line shows that its purpose was reached.
 
+mod contexts;
 mod ports;
 mod start;
 
@@ -10,8 +11,8 @@ use std::sync::LazyLock;
 
 use rdma_health_protocol::Errno;
 
-use self::ports::Ports;
 pub(super) use self::start::is_of_start;
+use self::{contexts::Contexts, ports::Ports};
 use super::{
     components, fabric,
     grade::{Level, level},
@@ -172,6 +173,7 @@ pub(super) struct Successes {
     subnet: Option<u64>,
     /// A tool listed an active port.
     pub(super) active_port: bool,
+    contexts: Contexts,
     ports: Ports,
     /// The job has one node only.
     pub(super) one_node: bool,
@@ -184,6 +186,9 @@ impl Successes {
     pub(super) fn add(&mut self, lower: &str, line: u64) {
         self.waiting.add(lower, line);
         self.ports.add(lower, line);
+        if fabric::lists_active_port(lower) {
+            self.contexts.lists_active_port(line);
+        }
         if registration::succeeded(lower) {
             self.registered = Some(line);
         }
@@ -229,6 +234,16 @@ impl Successes {
         }
     }
 
+    /// Adds a line, which may show where the session goes on.
+    pub(super) fn add_prompt(&mut self, text: &str, line: u64) {
+        self.contexts.add(text, line);
+    }
+
+    /// Whether a tool listed an active port where a symptom was printed.
+    fn shows_port(&self, symptom: &Symptom) -> bool {
+        self.active_port && !self.contexts.is_active_elsewhere(symptom.line)
+    }
+
     /// Whether a program found another way after a line, or did its work.
     pub(super) fn went_on_after(&self, line: u64) -> bool {
         let done = [
@@ -250,7 +265,7 @@ impl Successes {
             .any(|symptom| symptom.kind == K::BackendFailed && symptom.grade > Grade::Note);
         for symptom in symptoms.iter_mut() {
             // Some devices of a list do not open: those of other containers, or ones that this one should have.
-            if self.active_port && is_unopened(symptom) && symptom.count >= MANY {
+            if self.shows_port(symptom) && is_unopened(symptom) && symptom.count >= MANY {
                 symptom.grade = symptom.grade.min(Grade::Degraded);
                 continue;
             }
@@ -353,7 +368,7 @@ impl Successes {
                 before(self.transport)
             }
             // A tool lists every device of the node, and opens those of its container.
-            K::OpenFailed if is_unopened(symptom) => self.active_port,
+            K::OpenFailed if is_unopened(symptom) => self.shows_port(symptom),
             // The scheduler found a node for the pod later.
             K::ResourceUnavailable if symptom.text.to_ascii_lowercase().contains("insufficient ") => {
                 self.waiting.is_scheduled()

@@ -289,6 +289,8 @@ const SENTENCES: &[(&str, Option<K>)] = &[
         Some(K::BackendMissing),
     ),
     ("failed an ofi libfabric library call", Some(K::BackendFailed)),
+    // The launcher: its daemons find each other over TCP.
+    ("unable to complete a tcp connection", Some(K::TcpError)),
     ("open mpi failed to register your buffer", Some(K::RegMrFailed)),
     ("multiple nics on the system but cannot select", None),
     // Its connections outside of MPI, for which it has others.
@@ -319,6 +321,7 @@ pub(super) const WHOLE: &[&str] = &[
     "openfabrics",
     "vm_unmap",
     "connection back to mpirun",
+    "complete a tcp connection",
 ];
 
 /// What a sentence of a help text in lower case shows.

@@ -80,6 +80,7 @@ macro_rules! kinds {
 
 kinds! {
     RegMrNoMemory: Failure, "reg-mr-no-memory", "memory could not be registered: Cannot allocate memory (ENOMEM)";
+    MapNoMemory: Failure, "map-no-memory", "VFIO could not lock and map memory for a PCI function: Cannot allocate memory (ENOMEM)";
     RegMrFailed: Failure, "reg-mr-failed", "memory could not be registered";
     CommandRefused: Failure, "command-refused", "the adapter's firmware refused a command of its driver";
     ResourceLimit: Failure, "resource-limit", "a limit of the adapter, of its firmware or of a cgroup is reached";
@@ -243,6 +244,7 @@ impl SymptomKind {
         !matches!(
             self,
             Self::NoLibrary
+                | Self::MapNoMemory
                 | Self::NoProvider
                 | Self::NoSocketInterface
                 | Self::RdmaDisabled

@@ -9,8 +9,8 @@ use crate::{
     known::KnownCause,
     symptom::SymptomKind::{
         AdapterNotStarted, AssignRefused, CreateFailed, DriverNotReady, FirmwareMissing, FirmwareRefused,
-        FunctionUnconfigured, HostMemory, ModuleInUse, ModuleUnsigned, NoMemory, PciRoom, RankFailed,
-        RegMrNoMemory, ToolNoAccess,
+        FunctionUnconfigured, HostMemory, MapNoMemory, ModuleInUse, ModuleUnsigned, NoMemory, PciRoom,
+        RankFailed, RegMrNoMemory, ToolNoAccess,
     },
     weigh,
 };
@@ -30,6 +30,7 @@ pub(super) static HOST_MEMORY: KnownCause = KnownCause {
         NoMemory,
         CreateFailed,
         RegMrNoMemory,
+        MapNoMemory,
         RankFailed,
         AdapterNotStarted,
     ],

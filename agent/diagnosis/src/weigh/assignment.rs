@@ -23,11 +23,21 @@ const DRIVER: &str = "The hypervisor could not give the function to vfio-pci. Re
 /// The step where the guest's address is of a further function.
 const FUNCTION: &str = "The guest's address for the device has a function other than 0, and the guest has no function 0 in that slot. Give it function 0 (function='0x0' in \
     the guest's address, or leave that address out), or give the guest all functions of the adapter in one slot, the first with multifunction='on'.";
-/// The step where memory of the guest could not be mapped for the function.
-const MAPPING: &str = "The guest's memory could not be mapped for the function. After Bad address: the memory is not all there; a function needs all of it pinned, so do \
-    without postcopy migration, ballooning and files that are truncated. After Invalid argument: the address is beyond what the IOMMU can reach; lower \
-    the guest's (host-phys-bits-limit=39, or a smaller 64-bit PCI window of OVMF). After Cannot allocate memory: raise the memlock limit of QEMU to \
-    the guest's memory and 1 GiB more (libvirt: memtune hard_limit).";
+/// The step where another process has the group of the function open.
+const BUSY: &str = "Another process has the IOMMU group of the function open: fuser -v /dev/vfio/N (with the number from the message) names it. It is most often a virtual machine or a DPDK program that \
+    has the function, or another one of the same group (ls /sys/kernel/iommu_groups/N/devices); end it, or use a function that is free. In containers, give each one only its own group, not the whole \
+    directory /dev/vfio.";
+/// The steps where memory could not be mapped for the function, by the error.
+const UNREACHABLE: &str = "The memory could not be mapped for the function, because the address is beyond what the IOMMU can reach, or in a range that it reserves (Invalid argument). For a virtual machine, lower the guest's addresses: \
+    host-phys-bits-limit=39, or a smaller 64-bit PCI window of OVMF. For DPDK and SPDK, choose other addresses: --iova-mode=pa or --base-virtaddr. cat /sys/kernel/iommu_groups/N/reserved_regions shows the ranges.";
+const NOT_THERE: &str = "The memory could not be mapped for the function, because it is not all there (Bad address). A function needs all of the guest's memory pinned: do without postcopy migration, ballooning and \
+    memory files that are truncated, let the host have enough free memory and huge pages, and give the guest no BAR of another device as memory that this IOMMU cannot map (update QEMU or Kata).";
+const MAPPED_TWICE: &str = "The memory could not be mapped for the function, because something is mapped at this address already (File exists). It is most often a second function of the machine in the same container of VFIO: update the hypervisor \
+    (Cloud Hypervisor, Kata), give the machine one function only, or use QEMU.";
+const MAPPINGS: &str = "The memory could not be mapped for the function, because the limit on the number of mappings is reached (No space left on device). Raise it: options vfio_iommu_type1 dma_entry_limit=262144 in a file in \
+    /etc/modprobe.d, then load the module again. Huge pages need far fewer mappings.";
+const MAPPING: &str = "The memory could not be mapped for the function. journalctl -k | grep -e vfio -e DMAR -e AMD-Vi shows why: the memlock limit of the process (RLIMIT_MEMLOCK exceeded), an address beyond what the IOMMU can reach, or \
+    memory that is not all there.";
 /// The step where the function does not come back.
 const RESET: &str = "The function could not be reset or woken. cat /sys/bus/pci/devices/ADDRESS/reset_method shows how it can be; modprobe vfio-pci disable_idle_d3=1 keeps it \
     awake. End the machine that had it, bind its own driver and then vfio-pci again; if the adapter still does not answer, switch the power of the \
@@ -61,7 +71,12 @@ pub(super) fn step(symptom: &Symptom) -> Option<&'static str> {
         Some(NO_IOMMU)
     } else if has(&["interrupt remapping", "rmrr"]) {
         Some(HOST)
+    } else if let Some(step) = mapping(&text) {
+        Some(step)
+    } else if has(&["busy"]) && has(&["/dev/vfio", "vfio group", "vfio container"]) {
+        Some(BUSY)
     } else if has(&[
+        "plug_vfio",
         "bus '",
         "host pci address",
         "no pci mapping",
@@ -84,8 +99,6 @@ pub(super) fn step(symptom: &Symptom) -> Option<&'static str> {
         Some(IN_USE)
     } else if has(&["function=0 expected"]) {
         Some(FUNCTION)
-    } else if has(&["map_dma", "dma_map", "dma mapping"]) {
-        Some(MAPPING)
     } else if has(&["reset", "stuck in d3"]) {
         Some(RESET)
     } else if has(&["insufficient_capacity", "requestfailed", "claim pci"]) {
@@ -93,6 +106,26 @@ pub(super) fn step(symptom: &Symptom) -> Option<&'static str> {
     } else {
         has(&["does not exist", "could not access"]).then_some(ABSENT)
     }
+}
+
+/// The step where memory could not be mapped for the function, by the error in a text in lower case.
+fn mapping(text: &str) -> Option<&'static str> {
+    const CALLS: [&str; 5] = ["map_dma", "dma_map", "dmamap", "dma mapping", "dma remapping"];
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if !has(&CALLS) {
+        return None;
+    }
+    Some(if has(&["bad address", "(14)", " -14", "errno=14", "error 14"]) {
+        NOT_THERE
+    } else if has(&["invalid argument", "(22)", " -22", "errno=22", "error 22"]) {
+        UNREACHABLE
+    } else if has(&["file exists", "(17)", " -17", "errno=17", "error 17"]) {
+        MAPPED_TWICE
+    } else if has(&["no space left", "(28)", " -28", "errno=28", "error 28"]) {
+        MAPPINGS
+    } else {
+        MAPPING
+    })
 }
 
 /// The step for firmware that waits for a reset.

@@ -430,13 +430,17 @@ fn module_refused(case: &Case<'_>, scales: &mut Scales) {
             || symptom.text.contains("peermem")
             || symptom.text.contains("peer_mem")
     };
-    if let Some(symptom) = case
-        .seen(&[SymptomKind::PeerMemoryError, SymptomKind::GdrDisabled])
-        .find(in_job)
-    {
+    // That the container ended says less than why the module was not loaded in it.
+    const KINDS: [SymptomKind; 2] = [SymptomKind::PeerMemoryError, SymptomKind::GdrDisabled];
+    let is_state = |symptom: &&Symptom| symptom.text.to_ascii_lowercase().contains("peermem-ctr");
+    let mut reported = case.seen(&KINDS).filter(in_job);
+    let reason = reported.find(|symptom| !is_state(symptom));
+    if let Some(symptom) = reason.or_else(|| case.seen(&KINDS).find(is_state)) {
         scales.fits(&symptom.source, &symptom.text);
         let text = symptom.text.to_ascii_lowercase();
-        if text.contains("could not insert") {
+        if is_state(&symptom) {
+            scales.insisted_step = Some(OF_CONTAINER.to_owned());
+        } else if text.contains("could not insert") {
             scales.insisted_step = Some(REBUILD.to_owned());
         } else if text.contains("nv-p2p.h") {
             scales.insisted_step = Some(NO_SOURCES.to_owned());
@@ -460,6 +464,11 @@ fn module_refused(case: &Case<'_>, scales: &mut Scales) {
 const PINNED: &str = "The NVIDIA driver refused to pin the memory. -22: the GPU does not support GPUDirect RDMA (GeForce), or the address is not memory \
     that cudaMalloc gave (a virtual or managed mapping, or freed). -12: BAR1 is full: nvidia-smi -q | grep -A3 BAR1. Use a data-center GPU, plain \
     cudaMalloc (PYTORCH_CUDA_ALLOC_CONF without expandable_segments), or let the library copy through host memory.";
+
+/// The container that loads the module ended.
+const OF_CONTAINER: &str = "The container that loads nvidia_peermem in the pod of the GPU's driver ended with an error, so the module is not loaded on this node: kubectl -n NAMESPACE logs POD -c \
+    nvidia-peermem-ctr --previous shows the line. If it is an error of the script (unbound variable, command not found), use a release of the driver container in which it is corrected \
+    (driver.version in the ClusterPolicy). Until then, load the module on the node: chroot /run/nvidia/driver modprobe nvidia_peermem, and check lsmod | grep peermem.";
 
 /// The GPU's driver gave pages of a size that the module does not know.
 const OLD_DRIVER: &str = "Update the NVIDIA driver: the module is loaded, and this error is one of older drivers (nvidia-smi shows the version). Use a current \

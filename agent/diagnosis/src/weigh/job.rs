@@ -17,11 +17,20 @@ use crate::{
     symptom::{Grade, Software, Symptom, SymptomKind},
 };
 
+/// What to do where a plugin lists the devices that it found, and none that it can offer.
+fn of_list(symptom: &Symptom) -> Option<&'static str> {
+    let is_list = symptom.text.to_ascii_lowercase().contains("ibvdevlist");
+    is_list.then(|| start_step(symptom)).flatten()
+}
+
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     scales.insisted_step = fabric::psm_step(case).map(str::to_owned);
     if let Some(symptom) = case.seen(&[SymptomKind::ResourceUnavailable]).next() {
         scales.fits(&symptom.source, &symptom.text);
-        scales.next_step = Some(resource_step(symptom).to_owned());
+        // What the plugin found instead says more than that it has none to offer.
+        let mut lines = case.log.into_iter().flat_map(|log| &log.symptoms);
+        let listed = lines.find_map(of_list);
+        scales.next_step = Some(listed.unwrap_or_else(|| resource_step(symptom)).to_owned());
         return;
     }
     if let Some(symptom) = case
@@ -508,6 +517,11 @@ const LAUNCHER: &str = "The launcher of Open MPI did not start its daemon on ano
     hostname works without a question, that ssh NODE which orted (prted in Open MPI 5) finds the same Open MPI (PATH, LD_LIBRARY_PATH, --prefix), that /tmp is writable, and that the \
     nodes reach each other: --mca oob_tcp_if_include INTERFACE (prterun --prtemca). A firewall must let them connect.";
 
+/// The daemons of MPI's launcher did not reach each other.
+const OF_LAUNCHER: &str = "The daemons that mpirun starts on the nodes did not reach each other over TCP; MPI has not begun. From the node that the message names as Local host, try the Remote host: getent hosts NAME, ping, nc -vz NAME PORT. \
+    If a firewall drops it, permit TCP between the nodes (Open MPI: ports of --mca oob_tcp_dynamic_ipv4_ports). If both are the same node, or the address is one of a bridge or of another network, name the network that all nodes \
+    share: --mca oob_tcp_if_include SUBNET/LENGTH (Open MPI 5: --prtemca), and correct the host name in /etc/hosts.";
+
 /// What broke a connection over TCP, as far as the message says it.
 pub(crate) fn tcp_connection(case: &Case<'_>, scales: &mut Scales) {
     let is_local = |symptom: &Symptom| {
@@ -516,15 +530,24 @@ pub(crate) fn tcp_connection(case: &Case<'_>, scales: &mut Scales) {
             .iter()
             .any(|words| text.contains(words))
     };
-    if case.seen(&[SymptomKind::TcpError]).any(is_local) {
-        scales.next_step = Some(NO_LOCAL_PORT.to_owned());
-    }
-    let of_launcher = |symptom: &Symptom| {
+    let starts_daemons = |symptom: &Symptom| {
         let text = symptom.text.to_ascii_lowercase();
         ["mpirun", "daemon"].iter().any(|word| text.contains(word))
     };
-    if case.seen(&[SymptomKind::TcpError]).any(of_launcher) {
+    if case.seen(&[SymptomKind::TcpError]).any(starts_daemons) {
         scales.next_step = Some(LAUNCHER.to_owned());
+    }
+    let of_launcher = |symptom: &Symptom| {
+        symptom
+            .text
+            .to_ascii_lowercase()
+            .contains("complete a tcp connection")
+    };
+    if case.seen(&[SymptomKind::TcpError]).any(of_launcher) {
+        scales.next_step = Some(OF_LAUNCHER.to_owned());
+    }
+    if case.seen(&[SymptomKind::TcpError]).any(is_local) {
+        scales.next_step = Some(NO_LOCAL_PORT.to_owned());
     }
     logged(case, scales);
 }

@@ -47,6 +47,39 @@ const OF_MACHINE: &str = "QEMU locks all memory of a virtual machine that has a 
     With libvirt, <memtune><hard_limit> must be above the memory of the machine by 1 GiB or more, and for several functions with a virtual IOMMU by a multiple; without libvirt, \
     LimitMEMLOCK=infinity for the unit that starts QEMU. In KubeVirt, virt-handler sets the limit: check that the node has the memory, and the log of virt-handler.";
 
+/// What to do where a program that drives a function by itself could not lock the memory that the function shall reach.
+const OF_PROGRAM: &str = "Raise the limit of locked memory of the program that drives the function through VFIO: grep locked /proc/PID/limits shows it, and all memory that the function shall reach counts \
+    (for DPDK and SPDK its huge pages). In a pod, add the capability IPC_LOCK, or set LimitMEMLOCK=infinity for containerd or CRI-O on the node; with Docker, --ulimit memlock=-1 or \
+    --cap-add IPC_LOCK; for a service, LimitMEMLOCK=infinity in its unit; for a user, '* - memlock unlimited' in a file in /etc/security/limits.d. The kernel names the limit: journalctl -k | grep -e vfio -e \
+    RLIMIT_MEMLOCK.";
+
+/// Whether it is a program other than a hypervisor: DPDK, SPDK, a driver in user space.
+fn is_of_program(symptom: &Symptom) -> bool {
+    const MACHINE: [&str; 9] = [
+        "qemu",
+        "kvm",
+        "libvirt",
+        "virt-launcher",
+        "region ",
+        "container_dma_map",
+        "vfio_dma_map(",
+        "vfio_map_dma",
+        "dmamap(",
+    ];
+    let text = symptom.text.to_ascii_lowercase();
+    symptom.kind == SymptomKind::MapNoMemory && !MACHINE.iter().any(|word| text.contains(word))
+}
+
+/// What decides about the limit, and is not in the log.
+fn unseen(case: &Case<'_>) -> &'static str {
+    let mut mapped = case.seen(&[SymptomKind::MapNoMemory]);
+    if mapped.next().is_some() {
+        "memlock limit of the process that uses VFIO (grep locked /proc/PID/limits)"
+    } else {
+        "memlock limit of the job (ulimit -l where it runs)"
+    }
+}
+
 /// Whether memory of a virtual machine could not be locked: `VFIO_MAP_DMA failed: Cannot allocate memory`, `RLIMIT_MEMLOCK (67108864) exceeded`.
 fn is_of_machine(symptom: &Symptom) -> bool {
     let text = symptom.text.to_ascii_lowercase();
@@ -90,6 +123,9 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     }
     if case.symptoms.iter().any(|symptom| is_of_machine(symptom)) {
         scales.next_step = Some(OF_MACHINE.to_owned());
+    }
+    if case.symptoms.iter().any(|symptom| is_of_program(symptom)) {
+        scales.next_step = Some(OF_PROGRAM.to_owned());
     }
     if case.symptoms.iter().any(|symptom| is_of_hypervisor(symptom)) {
         scales.insisted_step = Some(OF_HYPERVISOR.to_owned());
@@ -173,13 +209,13 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
         .any(|symptom| symptom.named.errno.is_none() && symptom.named.gpu.is_none());
     // A pod has the limit of one of them, so one is enough to make it doubtful.
     if is_unexplained {
-        scales.unseen("memlock limit of the job (ulimit -l where it runs)");
+        scales.unseen(unseen(case));
     } else if let Some((source, value)) = unlimited.into_iter().next().filter(|_| !limited) {
         scales.doubts(source, value);
-        scales.unseen("memlock limit of the job (ulimit -l where it runs)");
+        scales.unseen(unseen(case));
     }
     if of_pods.is_empty() && !probed {
-        scales.unseen("memlock limit of the job (ulimit -l where it runs)");
+        scales.unseen(unseen(case));
     }
 }
 

@@ -589,6 +589,21 @@ fn is_dependency(text: &str) -> bool {
     .any(|words| text.contains(words))
 }
 
+/// The package itself refuses the kernel.
+const OTHER_KERNEL: &str = "This release of the driver package does not support the kernel that runs (uname -r): building it again changes nothing. Install a release whose release notes name this kernel (DOCA-OFED, or a newer MLNX_OFED), \
+    or none: the distribution's kernel has the drivers (modprobe mlx5_ib), and its rdma-core the libraries. ConnectX-3 and older adapters need the kernel's own driver, or MLNX_OFED 4.9 with a kernel that it supports.";
+
+/// Whether it refused it, and what to do then.
+fn refuses_kernel(text: &str, scales: &mut Scales) -> bool {
+    let is_one = ["support kernel version", "unsupported kernel version"]
+        .iter()
+        .any(|words| text.contains(words));
+    if is_one {
+        scales.next_step = Some(OTHER_KERNEL.to_owned());
+    }
+    is_one
+}
+
 /// A driver that was not built for this kernel has another remedy than a module that does not fit the others. Where a container installs it,
 /// the operator's settings are part of it.
 pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
@@ -606,6 +621,9 @@ pub(crate) fn module_build(case: &Case<'_>, scales: &mut Scales) {
         scales.fits(&symptom.source, &symptom.text);
     }
     let text = symptom.text.to_ascii_lowercase();
+    if refuses_kernel(&text, scales) {
+        return;
+    }
     // A container installs packages of its own image; its lines begin with a time, and the pod's name with the operator's.
     let of_installer = [
         "installation failed!",

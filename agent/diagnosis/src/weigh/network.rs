@@ -24,7 +24,8 @@ pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
     }
     // The port may be up again: what the log reports is not contradicted by the present state.
     if let Some(symptom) = case.seen(&DOWN).next() {
-        scales.next_step = tools::inactive_step(symptom).map(Into::into);
+        let of_pod = is_of_pod(symptom).then_some(OF_POD);
+        scales.next_step = of_pod.or_else(|| tools::inactive_step(symptom)).map(Into::into);
         return scales.fits(&symptom.source, &symptom.text);
     }
     let ports = case.ports();
@@ -62,6 +63,20 @@ pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
         scales.against(port.file("state"), format!("4: ACTIVE{more}"));
     }
 }
+
+/// Whether the interface of a port is one that Multus makes in a pod: `mlx5_3 port 1 ==> net1 (Down)`.
+fn is_of_pod(symptom: &Symptom) -> bool {
+    let Some((_, interface)) = symptom.text.split_once("==> net") else {
+        return false;
+    };
+    let name = interface.split(' ').next().unwrap_or_default();
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The step for it: the cable is the last that it can be.
+const OF_POD: &str = "The port is that of a virtual function in a pod, whose state the physical function on the node sets: ip link show PF lists it (link-state, GUIDs). InfiniBand: give the function a GUID and set linkState: enable (or \
+    auto) in the SriovIBNetwork (link_state in the configuration of ib-sriov-cni); the subnet manager must serve virtual ports (opensm: virt_enabled 2). Ethernet: linkState: auto in the SriovNetwork, and ip link set net1 up \
+    in the pod. If the physical port is down too, check its cable and switch port.";
 
 /// Why the port that a log names as down may be that of a virtual function.
 pub(super) const ABSENT: &str = "the node does not list the device now, and its own ports are ACTIVE: it may be a virtual function in a pod";

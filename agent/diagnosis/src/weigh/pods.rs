@@ -255,6 +255,12 @@ pub(super) fn start(text: &str) -> Option<&'static str> {
 pub(super) fn function(text: &str) -> Option<&'static str> {
     const STEPS: &[Step] = &[
         (
+            &["/driver: no such file", "/driver: file does not exist"],
+            "Bind the function to a driver: it has none, so the device plugin leaves it out, and its pool may be empty. lspci -nnk -s ADDRESS shows the driver in use. For RDMA load the driver of the adapter and \
+            bind the function to it (modprobe mlx5_core; echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/bind), for DPDK with an adapter of Intel to vfio-pci (driverctl set-override ADDRESS vfio-pci). Then restart the \
+            device plugin's pod. A device that no pool shall have needs nothing.",
+        ),
+        (
             NOT_RUNNING,
             "Start the pod of the SR-IOV operator or its daemon first: kubectl describe pod and kubectl logs --previous of that pod say why it does not run. Until it does, no virtual \
             function is created or configured on its node.",

@@ -176,25 +176,14 @@ pub(super) const ROWS: &[Row] = &[
     (&["missing mandatory ops"], K::ModuleMismatch),
     (&["module '", "' is unsupported"], K::ModuleUnsigned),
     // Virtual machines.
-    // QEMU names the call with its result; what it could not do follows from it.
-    (&["vfio", "dma_map(", "= -12"], K::RegMrNoMemory),
     (&["is not viable", "group"], K::AssignRefused),
     (&["ineligible for iommu domain attach"], K::AssignRefused),
-    (&["vfio_dma_map(", "cannot allocate memory"], K::RegMrNoMemory),
-    (
-        &["cannot set up dma remapping", "cannot allocate memory"],
-        K::RegMrNoMemory,
-    ),
     (&["failed to setup container for group"], K::AssignRefused),
     (&["failed to get group", "vfio"], K::AssignRefused),
     (&["no iommu group", "vfio"], K::AssignRefused),
     (&["no iommu_group found"], K::AssignRefused),
     (&["error opening /dev/vfio/"], K::AssignRefused),
     (&["unknown header type 7f"], K::PciFault),
-    (
-        &["vfio_map_dma failed", "cannot allocate memory"],
-        K::RegMrNoMemory,
-    ),
     (&["rlimit_memlock (", "exceeded"], K::MemlockWarning),
     // Memory of the host, for which the kernel does not print a report.
     (&["svcrdma", "failed to allocate memory"], K::HostMemory),

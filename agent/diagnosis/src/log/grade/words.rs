@@ -369,6 +369,9 @@ pub(super) const FAILURES: &[&str] = &[
     "duplicate lids",
     "not initialised",
     "not implemented",
+    // A script of a shell.
+    "unbound variable",
+    "bad substitution",
     "not compatible",
     "does not support",
     "do not support",

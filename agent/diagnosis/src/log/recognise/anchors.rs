@@ -8,7 +8,7 @@ use super::nearby;
 use crate::log::{
     attach, cluster, codes, compile, components, connection, ended, fabric, families, grade::failures,
     grammar, loader, marks, memory, nvme, operator, packages, passthrough, pods, provider, ranks,
-    registration, removal, retries, settings, status, success, trace, waiting, wrapped,
+    registration, removal, retries, scripts, settings, status, success, trace, vfio, waiting, wrapped,
 };
 
 /// Other words of lines that matter, in lower case.
@@ -104,6 +104,8 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         grammar::OF_VALUES,
         packages::ANCHORS,
         passthrough::ANCHORS,
+        vfio::ANCHORS,
+        scripts::ANCHORS,
         codes::ANCHORS,
         compile::ANCHORS,
         attach::ANCHORS,
