@@ -17,6 +17,7 @@
 //!
 //! Causes with equal points are ordered by how common they are. Nothing here reads a file or keeps state.
 
+mod aside;
 mod parts;
 
 use std::{
@@ -172,7 +173,7 @@ fn suggested(case: &Case<'_>, findings: &[Finding]) -> Vec<(u32, Cause)> {
     CAUSES.iter().enumerate().filter_map(weighed).collect()
 }
 
-/// Unlikely causes last; before them by the severity of what a cause shows or explains, then by confidence. So a guess never
+/// Unlikely causes last; before them those that have nothing to do with the failure in the log; then by the severity of what a cause shows or explains, then by confidence. So a guess never
 /// stands above a confirmed finding that is as severe. A reason stands above its effect. Of equal causes, those of symptoms first; then an
 /// adapter that failed; then by score.
 fn sort(causes: &mut [(u32, Cause)], effects: &Effects, grades: &Grades) {
@@ -180,6 +181,7 @@ fn sort(causes: &mut [(u32, Cause)], effects: &Effects, grades: &Grades) {
         let unlikely = cause.confidence == Confidence::Unlikely;
         (
             unlikely,
+            cause.aside,
             Reverse(gravity(cause, grades).max(effects.severity(cause).unwrap_or(Severity::Info))),
             effects.is_effect(cause),
             // What could not be read says less than what the log shows.
@@ -244,12 +246,24 @@ fn is_of_processes_only(known: &KnownCause, explained: &[(&Symptom, Link)]) -> b
 /// The score of one cause; `None` if neither a symptom nor a finding suggests it.
 fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) -> Option<Cause> {
     let mine = known.shown_by(findings);
-    let explained: Vec<(&Symptom, Link)> = case
+    let mut explained: Vec<(&Symptom, Link)> = case
         .symptoms
         .iter()
         .filter_map(|symptom| Some((*symptom, link(known, symptom, &mine)?)))
         .collect();
     let grave = mine.iter().any(|finding| finding.severity > Severity::Info);
+    let mut other = None;
+    explained.retain(|(symptom, _)| {
+        let why = aside::of_other(case.node, &mine, symptom);
+        let explains = why.is_none();
+        other = other.take().or(why);
+        explains
+    });
+    let aside = if explained.is_empty() {
+        other.or_else(|| aside::of_all(case, &mine))
+    } else {
+        None
+    };
     if explained.is_empty() && !grave {
         return None;
     }
@@ -278,7 +292,9 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         scales.supports.extend(finding.evidence.iter().cloned());
     }
     let before = scales.clone();
-    (known.weigh)(case, &mut scales);
+    if aside.is_none() {
+        (known.weigh)(case, &mut scales);
+    }
     if let Some(unknown) = case.unknown
         && !explained.is_empty()
     {
@@ -319,11 +335,12 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         id: known.id,
         title: known.title,
         confidence: confidence(&scales, &explained, grave),
+        aside: aside.is_some(),
         severity: worst.unwrap_or_else(|| severity_of(&explained)),
         score: scales.score,
         explains,
         supports: distinct(scales.supports),
-        contradicts: distinct(scales.contradicts),
+        contradicts: distinct(scales.contradicts.into_iter().chain(aside).collect()),
         unseen: scales.unseen,
         next_step: scales
             .insisted_step

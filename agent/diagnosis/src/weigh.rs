@@ -46,6 +46,8 @@ pub(crate) use permission::permission;
 pub(crate) use platform::{device_assignment, firmware_file, firmware_tool, tool_access};
 pub(crate) use settings::settings;
 
+use std::net::Ipv6Addr;
+
 use rdma_health_node::{
     DeviceEvent, Function, Node, Port, infiniband::Hca, kmsg::EventKind, model, process::Process,
 };
@@ -80,12 +82,18 @@ impl<'a> Case<'a> {
         self.node.job.as_deref()
     }
 
-    /// The devices of this node that symptoms name; empty if no symptom names one.
+    /// The devices of this node that symptoms name, or whose GID they name as the local one; empty if no symptom names one.
     fn named(&self) -> Vec<&'a Hca> {
+        let node = self.node;
+        let has_gid = |symptom: &Symptom, hca: &Hca| {
+            let gid = symptom.named.local_gid.as_ref().filter(|_| !symptom.named.has_other_gids);
+            let place = gid.and_then(|gid| place(node, gid.parse().ok()?));
+            place.is_some_and(|port| port.hca.name == hca.name)
+        };
         let named = |hca: &&Hca| {
             self.symptoms
                 .iter()
-                .any(|symptom| symptom.named.device.as_ref() == Some(&hca.name))
+                .any(|symptom| symptom.named.device.as_ref() == Some(&hca.name) || has_gid(symptom, hca))
         };
         self.node.hcas().map(AsRef::as_ref).filter(named).collect()
     }
@@ -282,6 +290,17 @@ fn only_probed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     let first = case.symptoms.first().copied()?;
     let all = case.symptoms.iter().all(|symptom| symptom.line.is_none());
     all.then_some(first)
+}
+
+/// The port that has a GID. A link-local one of InfiniBand or of a MAC address is of one port only, and so is an address.
+pub(crate) fn place(node: &Node, gid: Ipv6Addr) -> Option<Port<'_>> {
+    let has = |port: &Port<'_>| port.gids().is_some_and(|gids| gids.iter().any(|own| own.gid == gid));
+    let mut with: Vec<_> = node
+        .ports()
+        .filter(|port| !gid.is_unspecified() && has(port))
+        .collect();
+    let first = with.pop();
+    first.filter(|_| with.is_empty())
 }
 
 pub(crate) fn nothing(_: &Case<'_>, _: &mut Scales) {}

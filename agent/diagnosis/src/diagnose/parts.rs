@@ -124,6 +124,7 @@ pub(super) fn alone(rule: &'static Rule, findings: &[Finding]) -> Cause {
         id: rule.id,
         title: rule.title,
         confidence: Confidence::Likely,
+        aside: false,
         severity: worst.map_or(Severity::Info, |finding| finding.severity),
         score: 0,
         explains: Vec::new(),
