@@ -31,7 +31,9 @@ use rdma_health_rules::{
     domain::{adapter_events::ADAPTER_FAILED, lost::DEVICE_LOST, modules::RDMA_MODULES_MISSING, reading},
 };
 
-use self::parts::{alone, confidence, distinct, ids, left_out, severity_of, unexplained, without_rdma};
+use self::parts::{
+    alone, confidence, distinct, ids, left_out, listed_down, severity_of, unexplained, without_rdma,
+};
 use crate::{
     concern,
     effect::Effects,
@@ -67,6 +69,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
         origin == Origin::Here,
         log.map(|log| log.marks),
     );
+    concern::raise_refuted(&mut symptoms, writer);
     // A secondary failure is not evidence for a cause, unless there are no other symptoms.
     let has_primary = symptoms.iter().any(|symptom| symptom.grade > Grade::Secondary);
     let least = if has_primary {
@@ -139,6 +142,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
             .filter(|cause| cause.confidence > Confidence::Unlikely)
             .map(|cause| cause.next_step.clone())
             .or_else(|| unexplained(&symptoms))
+            .or_else(|| listed_down(&symptoms))
             .or_else(|| without_rdma(&symptoms, log))
             .or_else(|| left_out(&symptoms))
             .or_else(|| without_device(node, findings)),
@@ -180,8 +184,7 @@ fn sort(causes: &mut [(u32, Cause)], effects: &Effects, grades: &Grades) {
     causes.sort_by_key(|(place, cause)| {
         let unlikely = cause.confidence == Confidence::Unlikely;
         (
-            unlikely,
-            cause.aside,
+            (unlikely, cause.aside),
             Reverse(gravity(cause, grades).max(effects.severity(cause).unwrap_or(Severity::Info))),
             effects.is_effect(cause),
             // What could not be read says less than what the log shows.
@@ -190,6 +193,8 @@ fn sort(causes: &mut [(u32, Cause)], effects: &Effects, grades: &Grades) {
             cause.explains.is_empty(),
             // No setting repairs an adapter that failed.
             !cause.findings.contains(&ADAPTER_FAILED.id),
+            // What facts speak against, and none for, comes after what none speaks against.
+            cause.supports.is_empty() && !cause.contradicts.is_empty(),
             Reverse(cause.score),
             Reverse(cause.explains.len()),
             !(cause.supports.is_empty() && is_usual(cause.id, &cause.explains)),
@@ -294,6 +299,9 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
     let before = scales.clone();
     if aside.is_none() {
         (known.weigh)(case, &mut scales);
+    }
+    if scales.is_excluded && !grave {
+        return None;
     }
     if let Some(unknown) = case.unknown
         && !explained.is_empty()
@@ -412,6 +420,18 @@ fn without_doubtful_facts(
 /// not known for this symptom.
 fn link(known: &KnownCause, symptom: &Symptom, mine: &[&Finding]) -> Option<Link> {
     let usual = known.link(symptom.kind);
+    // A port could not be opened with a GID, and its GIDs are not in order.
+    let is_of_gid = |finding: &&Finding| {
+        finding.domain == Domain::Gids
+            && finding.severity > Severity::Info
+            && finding.subject.device == symptom.named.device
+    };
+    let opens_gid = symptom.kind == SymptomKind::OpenFailed
+        && symptom.named.device.is_some()
+        && symptom.text.to_ascii_lowercase().contains("gid");
+    if opens_gid && mine.iter().any(|finding| is_of_gid(finding)) {
+        return Some(Link::Often);
+    }
     if !symptom.kind.may_come_from_device() {
         return usual;
     }

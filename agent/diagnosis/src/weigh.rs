@@ -86,7 +86,11 @@ impl<'a> Case<'a> {
     fn named(&self) -> Vec<&'a Hca> {
         let node = self.node;
         let has_gid = |symptom: &Symptom, hca: &Hca| {
-            let gid = symptom.named.local_gid.as_ref().filter(|_| !symptom.named.has_other_gids);
+            let gid = symptom
+                .named
+                .local_gid
+                .as_ref()
+                .filter(|_| !symptom.named.has_other_gids);
             let place = gid.and_then(|gid| place(node, gid.parse().ok()?));
             place.is_some_and(|port| port.hca.name == hca.name)
         };
@@ -239,6 +243,8 @@ pub(crate) struct Scales {
     pub(crate) next_step: Option<String>,
     /// The next step in place of every other, because the software that failed has its own settings.
     pub(crate) insisted_step: Option<String>,
+    /// Whether it does not explain the symptom as it stands here, and is not worth a word.
+    pub(crate) is_excluded: bool,
     /// The symptoms that the cause usually explains.
     pub(crate) often: &'static [SymptomKind],
 }
@@ -294,7 +300,10 @@ fn only_probed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
 
 /// The port that has a GID. A link-local one of InfiniBand or of a MAC address is of one port only, and so is an address.
 pub(crate) fn place(node: &Node, gid: Ipv6Addr) -> Option<Port<'_>> {
-    let has = |port: &Port<'_>| port.gids().is_some_and(|gids| gids.iter().any(|own| own.gid == gid));
+    let has = |port: &Port<'_>| {
+        port.gids()
+            .is_some_and(|gids| gids.iter().any(|own| own.gid == gid))
+    };
     let mut with: Vec<_> = node
         .ports()
         .filter(|port| !gid.is_unspecified() && has(port))

@@ -37,8 +37,7 @@ pub(super) fn of_other(node: &Node, findings: &[&Finding], symptom: &Symptom) ->
 
 /// Why the findings of a cause that is not known for any symptom of the log have nothing to do with it.
 pub(super) fn of_all(case: &Case<'_>, findings: &[&Finding]) -> Option<Evidence> {
-    let is_counted =
-        |symptom: &&&Symptom| symptom.line.is_some() && symptom.kind != SymptomKind::JobFailed;
+    let is_counted = |symptom: &&&Symptom| symptom.line.is_some() && symptom.kind != SymptomKind::JobFailed;
     let mut why = None;
     for symptom in case.symptoms.iter().filter(is_counted) {
         let other = of_other(case.node, findings, symptom)?;

@@ -18,6 +18,15 @@ use crate::{
 };
 
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(lent) = modules::lent(case) {
+        return scales.against(
+            &lent.symptom.source,
+            format!(
+                "{} has no RDMA device: it is bound to {}",
+                lent.address, lent.driver
+            ),
+        );
+    }
     scales.insisted_step = fabric::psm_step(case).map(str::to_owned);
     if let Some(symptom) = case.seen(&[SymptomKind::ResourceUnavailable]).next() {
         scales.fits(&symptom.source, &symptom.text);

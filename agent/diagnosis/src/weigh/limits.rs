@@ -138,10 +138,14 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
             // The job may run elsewhere, such as in a login session, with another limit.
             Some(None) if !probed => unlimited.push((
                 source,
-                format!(
-                    "{} has no memlock limit, so a pod would not be limited; a job of Slurm or ssh may be",
-                    runtime.name
-                ),
+                if runtime.name == "slurmd" {
+                    "slurmd has no memlock limit, so its jobs have none; one that ssh starts may have".to_owned()
+                } else {
+                    format!(
+                        "{} has no memlock limit, so a pod would not be limited; a job of Slurm or ssh may be",
+                        runtime.name
+                    )
+                },
             )),
             Some(_) => limited = true,
             None => scales.unseen(format!("memlock limit of {} ({source})", runtime.name)),
