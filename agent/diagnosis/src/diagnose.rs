@@ -27,7 +27,7 @@ use std::{
 
 use rdma_health_node::Node;
 use rdma_health_rules::{
-    Domain, Finding, Severity, Subject,
+    Domain, Evidence, Finding, Severity, Subject,
     domain::{adapter_events::ADAPTER_FAILED, lost::DEVICE_LOST, modules::RDMA_MODULES_MISSING, reading},
 };
 
@@ -248,27 +248,34 @@ fn is_of_processes_only(known: &KnownCause, explained: &[(&Symptom, Link)]) -> b
         && !explained.iter().any(is_reported)
 }
 
-/// The score of one cause; `None` if neither a symptom nor a finding suggests it.
-fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) -> Option<Cause> {
-    let mine = known.shown_by(findings);
-    let mut explained: Vec<(&Symptom, Link)> = case
-        .symptoms
-        .iter()
-        .filter_map(|symptom| Some((*symptom, link(known, symptom, &mine)?)))
-        .collect();
-    let grave = mine.iter().any(|finding| finding.severity > Severity::Info);
+/// The symptoms that a cause explains, and otherwise why its findings have nothing to do with those of the log.
+fn explained<'a>(
+    known: &KnownCause,
+    case: &Case<'a>,
+    mine: &[&Finding],
+) -> (Vec<(&'a Symptom, Link)>, Option<Evidence>) {
+    let linked = |symptom: &&'a Symptom| Some((*symptom, link(known, symptom, mine)?));
+    let mut explained: Vec<_> = case.symptoms.iter().filter_map(linked).collect();
     let mut other = None;
     explained.retain(|(symptom, _)| {
-        let why = aside::of_other(case.node, &mine, symptom);
+        let why = aside::of_other(case.node, mine, symptom);
         let explains = why.is_none();
         other = other.take().or(why);
         explains
     });
     let aside = if explained.is_empty() {
-        other.or_else(|| aside::of_all(case, &mine))
+        other.or_else(|| aside::of_all(case, mine))
     } else {
         None
     };
+    (explained, aside)
+}
+
+/// The score of one cause; `None` if neither a symptom nor a finding suggests it.
+fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) -> Option<Cause> {
+    let mine = known.shown_by(findings);
+    let (explained, aside) = explained(known, case, &mine);
+    let grave = mine.iter().any(|finding| finding.severity > Severity::Info);
     if explained.is_empty() && !grave {
         return None;
     }
@@ -333,6 +340,17 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
     let remedy = mine
         .iter()
         .find(|finding| finding.severity > Severity::Info && !finding.is_remedy_for_several_cases());
+    let next_step = scales
+        .insisted_step
+        .take()
+        .or_else(|| {
+            of_family(known, case)
+                .filter(|_| remedy.is_none())
+                .map(str::to_owned)
+        })
+        .or_else(|| remedy.map(|finding| finding.remedy.clone()))
+        .or_else(|| scales.next_step.take())
+        .unwrap_or_else(|| usual_step(known, case, &explained).to_owned());
     let mut explains = Vec::new();
     for (symptom, _) in &explained {
         if !explains.contains(&symptom.kind) {
@@ -350,22 +368,7 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         supports: distinct(scales.supports),
         contradicts: distinct(scales.contradicts.into_iter().chain(aside).collect()),
         unseen: scales.unseen,
-        next_step: scales
-            .insisted_step
-            .or_else(|| {
-                let of_family = of_family(known, case).filter(|_| remedy.is_none());
-                of_family.map(str::to_owned)
-            })
-            .or_else(|| remedy.map(|finding| finding.remedy.clone()))
-            .or(scales.next_step)
-            .unwrap_or_else(|| {
-                let of_storage =
-                    all_by(&explained, Software::is_storage).then(|| table::storage::next_step(known.id));
-                of_storage
-                    .flatten()
-                    .unwrap_or_else(|| usual_step(known, case))
-                    .to_owned()
-            }),
+        next_step,
         findings: ids(&mine),
         subjects,
     })
@@ -377,7 +380,11 @@ fn of_family(known: &KnownCause, case: &Case<'_>) -> Option<&'static str> {
 }
 
 /// The next step of a cause where no fact suggests another one: the table's, or that for the place where the job runs.
-fn usual_step(known: &'static KnownCause, case: &Case<'_>) -> &'static str {
+fn usual_step(known: &'static KnownCause, case: &Case<'_>, explained: &[(&Symptom, Link)]) -> &'static str {
+    let of_storage = all_by(explained, Software::is_storage).then(|| table::storage::next_step(known.id));
+    if let Some(step) = of_storage.flatten() {
+        return step;
+    }
     let on_host = table::host::next_step(known.id).filter(|_| !case.containers);
     let of_amd = || table::amd::next_step(known.id).filter(|_| case.is_amd());
     on_host.or_else(of_amd).unwrap_or(known.next_step)
@@ -429,7 +436,7 @@ fn link(known: &KnownCause, symptom: &Symptom, mine: &[&Finding]) -> Option<Link
     let opens_gid = symptom.kind == SymptomKind::OpenFailed
         && symptom.named.device.is_some()
         && symptom.text.to_ascii_lowercase().contains("gid");
-    if opens_gid && mine.iter().any(|finding| is_of_gid(finding)) {
+    if opens_gid && mine.iter().any(is_of_gid) {
         return Some(Link::Often);
     }
     if !symptom.kind.may_come_from_device() {

@@ -1,9 +1,6 @@
 //! Findings of the node that have nothing to do with the failure in its log: the log names another device, or what failed is not of RDMA.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    sync::Arc,
-};
+use std::{net::Ipv4Addr, sync::Arc};
 
 use rdma_health_node::{Node, infiniband::Hca, words::listed};
 use rdma_health_rules::{Domain, Evidence, Finding, FindingCase, Severity};
@@ -76,7 +73,8 @@ fn may_concern(node: &Node, finding: &Finding, symptom: &Symptom) -> bool {
 /// known.
 fn carries(node: &Node, finding: &Finding, symptom: &Symptom) -> bool {
     let hcas = subjects(node, finding);
-    let peer = symptom.named.peer.as_deref().and_then(address);
+    let mut words = symptom.text.split_whitespace();
+    let peer = words.find_map(address);
     let subnets = node.network.subnets.known().map_or(&[][..], Vec::as_slice);
     hcas.iter()
         .flat_map(|hca| hca.ports.values())
@@ -87,13 +85,9 @@ fn carries(node: &Node, finding: &Finding, symptom: &Symptom) -> bool {
         })
 }
 
-/// The IPv4 address at the beginning of a peer's name: `10.0.0.4<56849>`.
-fn address(peer: &str) -> Option<Ipv4Addr> {
-    let end = peer.find(['<', ':']).unwrap_or(peer.len());
-    match peer[..end].parse() {
-        Ok(IpAddr::V4(address)) => Some(address),
-        _ => None,
-    }
+/// The IPv4 address of a peer as NCCL writes it: `10.0.0.4<56849>`.
+fn address(word: &str) -> Option<Ipv4Addr> {
+    word.split_once('<')?.0.parse().ok()
 }
 
 fn contains(network: Ipv4Addr, prefix: u8, address: Ipv4Addr) -> bool {

@@ -136,17 +136,7 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
         let source = format!("/proc/{}/limits", runtime.pid);
         match runtime.memlock.known().map(|limit| limit.soft) {
             // The job may run elsewhere, such as in a login session, with another limit.
-            Some(None) if !probed => unlimited.push((
-                source,
-                if runtime.name == "slurmd" {
-                    "slurmd has no memlock limit, so its jobs have none; one that ssh starts may have".to_owned()
-                } else {
-                    format!(
-                        "{} has no memlock limit, so a pod would not be limited; a job of Slurm or ssh may be",
-                        runtime.name
-                    )
-                },
-            )),
+            Some(None) if !probed => unlimited.push((source, without_limit(&runtime.name))),
             Some(_) => limited = true,
             None => scales.unseen(format!("memlock limit of {} ({source})", runtime.name)),
         }
@@ -165,6 +155,14 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if of_pods.is_empty() && !probed {
         scales.unseen("memlock limit of the job (ulimit -l where it runs)");
     }
+}
+
+/// What a runtime without a memlock limit shows of the jobs that it starts.
+fn without_limit(runtime: &str) -> String {
+    if runtime == "slurmd" {
+        return "slurmd has no memlock limit, so its jobs have none; one that ssh starts may have".to_owned();
+    }
+    format!("{runtime} has no memlock limit, so a pod would not be limited; a job of Slurm or ssh may be")
 }
 
 /// The high limit of locked memory that a shell of the job printed: then it is not what a call ran into that had no room. What the container runtimes of
