@@ -193,8 +193,6 @@ fn sort(causes: &mut [(u32, Cause)], effects: &Effects, grades: &Grades) {
             cause.explains.is_empty(),
             // No setting repairs an adapter that failed.
             !cause.findings.contains(&ADAPTER_FAILED.id),
-            // What facts speak against, and none for, comes after what none speaks against.
-            cause.supports.is_empty() && !cause.contradicts.is_empty(),
             Reverse(cause.score),
             Reverse(cause.explains.len()),
             !(cause.supports.is_empty() && is_usual(cause.id, &cause.explains)),
