@@ -79,6 +79,25 @@ pub(crate) fn lower_others(
     }
 }
 
+/// A list shows a port that is down, and each port of this node is active: it is of another node, or of another time, so that nothing is known of the one that it is
+/// about.
+pub(crate) fn raise_refuted(symptoms: &mut [Symptom], writer: &Node) {
+    let mut ports = writer.ports().peekable();
+    if ports.peek().is_none() || !ports.all(|port| port.is_active() == Some(true)) {
+        return;
+    }
+    for symptom in symptoms.iter_mut().filter(|symptom| is_listed_down(symptom)) {
+        symptom.grade = symptom.grade.max(Grade::Unrecognised);
+    }
+}
+
+/// Whether a list of ports shows one that is down.
+pub(crate) fn is_listed_down(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    let is_state = text.contains("state") && text.contains("down");
+    symptom.kind == SymptomKind::PortNotActive && symptom.line.is_some() && is_state
+}
+
 /// PSM2 finds no adapter on a node that has one with an active port, because rdma-core gave it another name.
 pub(crate) fn find_renamed(symptoms: &mut [Symptom], writer: &Node) {
     let is_renamed = |hca: &&Arc<Hca>| {

@@ -17,6 +17,7 @@
 //!
 //! Causes with equal points are ordered by how common they are. Nothing here reads a file or keeps state.
 
+mod aside;
 mod parts;
 
 use std::{
@@ -26,11 +27,13 @@ use std::{
 
 use rdma_health_node::Node;
 use rdma_health_rules::{
-    Domain, Finding, Severity, Subject,
+    Domain, Evidence, Finding, Severity, Subject,
     domain::{adapter_events::ADAPTER_FAILED, lost::DEVICE_LOST, modules::RDMA_MODULES_MISSING, reading},
 };
 
-use self::parts::{alone, confidence, distinct, ids, left_out, severity_of, unexplained, without_rdma};
+use self::parts::{
+    alone, confidence, distinct, ids, left_out, listed_down, severity_of, unexplained, without_rdma,
+};
 use crate::{
     concern,
     effect::Effects,
@@ -66,6 +69,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
         origin == Origin::Here,
         log.map(|log| log.marks),
     );
+    concern::raise_refuted(&mut symptoms, writer);
     // A secondary failure is not evidence for a cause, unless there are no other symptoms.
     let has_primary = symptoms.iter().any(|symptom| symptom.grade > Grade::Secondary);
     let least = if has_primary {
@@ -138,6 +142,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
             .filter(|cause| cause.confidence > Confidence::Unlikely)
             .map(|cause| cause.next_step.clone())
             .or_else(|| unexplained(&symptoms))
+            .or_else(|| listed_down(&symptoms))
             .or_else(|| without_rdma(&symptoms, log))
             .or_else(|| left_out(&symptoms))
             .or_else(|| without_device(node, findings)),
@@ -172,14 +177,14 @@ fn suggested(case: &Case<'_>, findings: &[Finding]) -> Vec<(u32, Cause)> {
     CAUSES.iter().enumerate().filter_map(weighed).collect()
 }
 
-/// Unlikely causes last; before them by the severity of what a cause shows or explains, then by confidence. So a guess never
+/// Unlikely causes last; before them those that have nothing to do with the failure in the log; then by the severity of what a cause shows or explains, then by confidence. So a guess never
 /// stands above a confirmed finding that is as severe. A reason stands above its effect. Of equal causes, those of symptoms first; then an
 /// adapter that failed; then by score.
 fn sort(causes: &mut [(u32, Cause)], effects: &Effects, grades: &Grades) {
     causes.sort_by_key(|(place, cause)| {
         let unlikely = cause.confidence == Confidence::Unlikely;
         (
-            unlikely,
+            (unlikely, cause.aside),
             Reverse(gravity(cause, grades).max(effects.severity(cause).unwrap_or(Severity::Info))),
             effects.is_effect(cause),
             // What could not be read says less than what the log shows.
@@ -241,14 +246,33 @@ fn is_of_processes_only(known: &KnownCause, explained: &[(&Symptom, Link)]) -> b
         && !explained.iter().any(is_reported)
 }
 
+/// The symptoms that a cause explains, and otherwise why its findings have nothing to do with those of the log.
+fn explained<'a>(
+    known: &KnownCause,
+    case: &Case<'a>,
+    mine: &[&Finding],
+) -> (Vec<(&'a Symptom, Link)>, Option<Evidence>) {
+    let linked = |symptom: &&'a Symptom| Some((*symptom, link(known, symptom, mine)?));
+    let mut explained: Vec<_> = case.symptoms.iter().filter_map(linked).collect();
+    let mut other = None;
+    explained.retain(|(symptom, _)| {
+        let why = aside::of_other(case.node, mine, symptom);
+        let explains = why.is_none();
+        other = other.take().or(why);
+        explains
+    });
+    let aside = if explained.is_empty() {
+        other.or_else(|| aside::of_all(case, mine))
+    } else {
+        None
+    };
+    (explained, aside)
+}
+
 /// The score of one cause; `None` if neither a symptom nor a finding suggests it.
 fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) -> Option<Cause> {
     let mine = known.shown_by(findings);
-    let explained: Vec<(&Symptom, Link)> = case
-        .symptoms
-        .iter()
-        .filter_map(|symptom| Some((*symptom, link(known, symptom, &mine)?)))
-        .collect();
+    let (explained, aside) = explained(known, case, &mine);
     let grave = mine.iter().any(|finding| finding.severity > Severity::Info);
     if explained.is_empty() && !grave {
         return None;
@@ -278,7 +302,12 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         scales.supports.extend(finding.evidence.iter().cloned());
     }
     let before = scales.clone();
-    (known.weigh)(case, &mut scales);
+    if aside.is_none() {
+        (known.weigh)(case, &mut scales);
+    }
+    if scales.is_excluded && !grave {
+        return None;
+    }
     if let Some(unknown) = case.unknown
         && !explained.is_empty()
     {
@@ -309,6 +338,17 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
     let remedy = mine
         .iter()
         .find(|finding| finding.severity > Severity::Info && !finding.is_remedy_for_several_cases());
+    let next_step = scales
+        .insisted_step
+        .take()
+        .or_else(|| {
+            of_family(known, case)
+                .filter(|_| remedy.is_none())
+                .map(str::to_owned)
+        })
+        .or_else(|| remedy.map(|finding| finding.remedy.clone()))
+        .or_else(|| scales.next_step.take())
+        .unwrap_or_else(|| usual_step(known, case, &explained).to_owned());
     let mut explains = Vec::new();
     for (symptom, _) in &explained {
         if !explains.contains(&symptom.kind) {
@@ -319,29 +359,14 @@ fn weighed(known: &'static KnownCause, case: &Case<'_>, findings: &[Finding]) ->
         id: known.id,
         title: known.title,
         confidence: confidence(&scales, &explained, grave),
+        aside: aside.is_some(),
         severity: worst.unwrap_or_else(|| severity_of(&explained)),
         score: scales.score,
         explains,
         supports: distinct(scales.supports),
-        contradicts: distinct(scales.contradicts),
+        contradicts: distinct(scales.contradicts.into_iter().chain(aside).collect()),
         unseen: scales.unseen,
-        next_step: scales
-            .insisted_step
-            .or_else(|| {
-                let of_family = of_family(known, case).filter(|_| remedy.is_none());
-                of_family.map(str::to_owned)
-            })
-            .or_else(|| remedy.map(|finding| finding.remedy.clone()))
-            .or(scales.next_step)
-            .unwrap_or_else(|| {
-                let of_storage =
-                    all_by(&explained, Software::is_storage).then(|| table::storage::next_step(known.id));
-                of_storage
-                    .flatten()
-                    .or_else(|| of_plain(known, case, &explained))
-                    .unwrap_or_else(|| usual_step(known, case))
-                    .to_owned()
-            }),
+        next_step,
         findings: ids(&mine),
         subjects,
     })
@@ -370,7 +395,11 @@ fn of_plain(known: &KnownCause, case: &Case<'_>, explained: &[(&Symptom, Link)])
 }
 
 /// The next step of a cause where no fact suggests another one: the table's, or that for the place where the job runs.
-fn usual_step(known: &'static KnownCause, case: &Case<'_>) -> &'static str {
+fn usual_step(known: &'static KnownCause, case: &Case<'_>, explained: &[(&Symptom, Link)]) -> &'static str {
+    let of_storage = all_by(explained, Software::is_storage).then(|| table::storage::next_step(known.id));
+    if let Some(step) = of_storage.flatten().or_else(|| of_plain(known, case, explained)) {
+        return step;
+    }
     let on_host = table::host::next_step(known.id).filter(|_| !case.containers);
     let of_amd = || table::amd::next_step(known.id).filter(|_| case.is_amd());
     on_host.or_else(of_amd).unwrap_or(known.next_step)
@@ -413,6 +442,18 @@ fn without_doubtful_facts(
 /// not known for this symptom.
 fn link(known: &KnownCause, symptom: &Symptom, mine: &[&Finding]) -> Option<Link> {
     let usual = known.link(symptom.kind);
+    // A port could not be opened with a GID, and its GIDs are not in order.
+    let is_of_gid = |finding: &&Finding| {
+        finding.domain == Domain::Gids
+            && finding.severity > Severity::Info
+            && finding.subject.device == symptom.named.device
+    };
+    let opens_gid = symptom.kind == SymptomKind::OpenFailed
+        && symptom.named.device.is_some()
+        && symptom.text.to_ascii_lowercase().contains("gid");
+    if opens_gid && mine.iter().any(is_of_gid) {
+        return Some(Link::Often);
+    }
     if !symptom.kind.may_come_from_device() {
         return usual;
     }

@@ -43,6 +43,9 @@ pub struct Cause {
     pub title: &'static str,
     /// Confidence in it.
     pub confidence: Confidence,
+    /// Whether it has nothing to do with the failure in the log: what failed is another device, or not of RDMA.
+    #[serde(skip)]
+    pub aside: bool,
     /// The highest severity of its findings; if it has none, of its symptoms.
     pub severity: Severity,
     /// Points; see the module's table.

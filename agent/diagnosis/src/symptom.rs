@@ -82,6 +82,9 @@ pub struct Named {
     pub gid_index: Option<u32>,
     /// The local GID in use.
     pub local_gid: Option<String>,
+    /// Whether further lines of its kind name other local GIDs.
+    #[serde(skip)]
+    pub has_other_gids: bool,
     /// The peer's GID.
     pub remote_gid: Option<String>,
     /// The adapter's vendor error code.
@@ -132,6 +135,8 @@ impl Named {
         self.port = self.port.or(other.port);
         self.peer = self.peer.take().or(other.peer);
         self.gid_index = self.gid_index.or(other.gid_index);
+        self.has_other_gids |= other.has_other_gids
+            || self.local_gid.is_some() && other.local_gid.is_some() && self.local_gid != other.local_gid;
         self.local_gid = self.local_gid.take().or(other.local_gid);
         self.remote_gid = self.remote_gid.take().or(other.remote_gid);
         self.vendor_error = self.vendor_error.or(other.vendor_error);

@@ -46,6 +46,8 @@ pub(crate) use permission::permission;
 pub(crate) use platform::{device_assignment, firmware_file, firmware_tool, tool_access};
 pub(crate) use settings::settings;
 
+use std::net::Ipv6Addr;
+
 use rdma_health_node::{
     DeviceEvent, Function, Node, Port, infiniband::Hca, kmsg::EventKind, model, process::Process,
 };
@@ -80,12 +82,22 @@ impl<'a> Case<'a> {
         self.node.job.as_deref()
     }
 
-    /// The devices of this node that symptoms name; empty if no symptom names one.
+    /// The devices of this node that symptoms name, or whose GID they name as the local one; empty if no symptom names one.
     fn named(&self) -> Vec<&'a Hca> {
+        let node = self.node;
+        let has_gid = |symptom: &Symptom, hca: &Hca| {
+            let gid = symptom
+                .named
+                .local_gid
+                .as_ref()
+                .filter(|_| !symptom.named.has_other_gids);
+            let place = gid.and_then(|gid| place(node, gid.parse().ok()?));
+            place.is_some_and(|port| port.hca.name == hca.name)
+        };
         let named = |hca: &&Hca| {
             self.symptoms
                 .iter()
-                .any(|symptom| symptom.named.device.as_ref() == Some(&hca.name))
+                .any(|symptom| symptom.named.device.as_ref() == Some(&hca.name) || has_gid(symptom, hca))
         };
         self.node.hcas().map(AsRef::as_ref).filter(named).collect()
     }
@@ -231,6 +243,8 @@ pub(crate) struct Scales {
     pub(crate) next_step: Option<String>,
     /// The next step in place of every other, because the software that failed has its own settings.
     pub(crate) insisted_step: Option<String>,
+    /// Whether it does not explain the symptom as it stands here, and is not worth a word.
+    pub(crate) is_excluded: bool,
     /// The symptoms that the cause usually explains.
     pub(crate) often: &'static [SymptomKind],
 }
@@ -285,6 +299,20 @@ fn only_probed<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     let first = case.symptoms.first().copied()?;
     let all = case.symptoms.iter().all(|symptom| symptom.line.is_none());
     all.then_some(first)
+}
+
+/// The port that has a GID. A link-local one of InfiniBand or of a MAC address is of one port only, and so is an address.
+pub(crate) fn place(node: &Node, gid: Ipv6Addr) -> Option<Port<'_>> {
+    let has = |port: &Port<'_>| {
+        port.gids()
+            .is_some_and(|gids| gids.iter().any(|own| own.gid == gid))
+    };
+    let mut with: Vec<_> = node
+        .ports()
+        .filter(|port| !gid.is_unspecified() && has(port))
+        .collect();
+    let first = with.pop();
+    first.filter(|_| with.is_empty())
 }
 
 pub(crate) fn nothing(_: &Case<'_>, _: &mut Scales) {}

@@ -4,6 +4,7 @@ use rdma_health_rules::{Evidence, Finding, Rule, Severity};
 
 use super::{MAX_EVIDENCE, MAX_SUBJECTS};
 use crate::{
+    concern,
     known::Link,
     log::Log,
     outcome::{Cause, Confidence},
@@ -30,6 +31,18 @@ pub(super) fn unexplained(symptoms: &[Symptom]) -> Option<String> {
         rdma-health check on the other nodes of the job."
             .into()
     })
+}
+
+/// The next step where a list in the log shows a port that is down, and all ports of the node are active.
+pub(super) fn listed_down(symptoms: &[Symptom]) -> Option<String> {
+    let is_one =
+        |symptom: &&Symptom| symptom.grade == Grade::Unrecognised && concern::is_listed_down(symptom);
+    let symptom = symptoms.iter().find(is_one)?;
+    Some(format!(
+        "Compare the GIDs and rates in the log with those of this node (ibstatus): {} shows a port that is DOWN, and each port of this node is ACTIVE now. The list is \
+        older, or of another node: there, run rdma-health check.",
+        symptom.source
+    ))
 }
 
 /// The symptoms of the log, if none of them has a consequence.
@@ -124,6 +137,7 @@ pub(super) fn alone(rule: &'static Rule, findings: &[Finding]) -> Cause {
         id: rule.id,
         title: rule.title,
         confidence: Confidence::Likely,
+        aside: false,
         severity: worst.map_or(Severity::Info, |finding| finding.severity),
         score: 0,
         explains: Vec::new(),

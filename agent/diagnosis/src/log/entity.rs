@@ -89,6 +89,7 @@ pub(super) fn named(line: &Lower<'_>) -> Named {
             line.text,
             &["localGid ", "local GID ", "src_gid ", "sgid=", "sgid "],
         ),
+        has_other_gids: false,
         remote_gid: gid(
             line.text,
             &[

@@ -15,10 +15,10 @@ use crate::symptom::SymptomKind::{
     CreateRefused, CreateUnexplained, DeviceAbsent, ExchangeFailed, ForkUnsafe, GpuDoorbellFailed,
     InitRefused, JobFailed, LibraryMismatch, MapNoMemory, MemlockWarning, NetworkAttachFailed, NoDevice,
     NoLibrary, NoListener, NoMemory, NoProvider, NoSocketInterface, NotPermitted, OpenFailed, PeerClosed,
-    PeerMemoryError, PeerUnreachable, PortNotActive, PostRefused, QueueAccess, QueueError, QueueFatal,
-    QueueFull, RankFailed, RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit, ResourceUnavailable,
-    RtsRefused, SettingAdvised, SettingUnmatched, SocketFallback, TooManyFiles, UnsupportedAdapter,
-    VersionMismatch,
+    PeerMemoryError, PeerUnreachable, PortInitializing, PortNotActive, PostRefused, QueueAccess, QueueError,
+    QueueFatal, QueueFull, RankFailed, RdmaDisabled, RegMrFailed, RegMrNoMemory, ResourceLimit,
+    ResourceUnavailable, RtsRefused, SettingAdvised, SettingUnmatched, SocketFallback, TooManyFiles,
+    UnsupportedAdapter, VersionMismatch,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -121,7 +121,8 @@ pub(super) static COMMUNICATION_LIBRARY: KnownCause = KnownCause {
     rules: &[],
     cases: &[],
     often: &[BackendMissing, BackendFailed],
-    sometimes: &[],
+    // A library that calls a port inactive which is ACTIVE.
+    sometimes: &[PortNotActive, PortInitializing],
     weigh: weigh::backend,
 };
 

@@ -23,7 +23,28 @@ fn of_list(symptom: &Symptom) -> Option<&'static str> {
     is_list.then(|| start_step(symptom)).flatten()
 }
 
+/// What to do where a program of a cluster finds no device.
+const BY_PROGRAM: &str = "Where the job runs, run ls -l /dev/infiniband and ibv_devinfo. If they list the devices, check which one the program selects \
+            (MV2_IBA_HCA, UCX_NET_DEVICES, the PCI address for DPDK). If they list none, the job runs without the node's devices: a pod needs the \
+            RDMA resource, another container /dev/infiniband, and Slurm may exclude devices (ConstrainDevices in cgroup.conf).";
+
+/// Whether the function that a program misses is bound to a driver for virtual machines, which is said against the cause.
+fn is_lent(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let Some(lent) = modules::lent(case) else {
+        return false;
+    };
+    let what = format!(
+        "{} has no RDMA device: it is bound to {}",
+        lent.address, lent.driver
+    );
+    scales.against(&lent.symptom.source, what);
+    true
+}
+
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
+    if is_lent(case, scales) {
+        return;
+    }
     scales.insisted_step = fabric::psm_step(case).map(str::to_owned);
     if let Some(symptom) = case.seen(&[SymptomKind::ResourceUnavailable]).next() {
         scales.fits(&symptom.source, &symptom.text);
@@ -106,12 +127,7 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
         symptom.line.is_some() && is_of_cluster
     });
     if by_program.is_some() {
-        scales.next_step = Some(
-            "Where the job runs, run ls -l /dev/infiniband and ibv_devinfo. If they list the devices, check which one the program selects \
-            (MV2_IBA_HCA, UCX_NET_DEVICES, the PCI address for DPDK). If they list none, the job runs without the node's devices: a pod needs the \
-            RDMA resource, another container /dev/infiniband, and Slurm may exclude devices (ConstrainDevices in cgroup.conf)."
-                .into(),
-        );
+        scales.next_step = Some(BY_PROGRAM.to_owned());
     }
     // A function that DPDK names and that is not here shows nothing about the devices that are.
     let of_absent = by_program

@@ -1,5 +1,6 @@
 //! The limits of a process and of a device: locked memory, resources.
 
+use rdma_health_node::limits::Runtime;
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, exhausted, pods, view};
@@ -192,13 +193,7 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
         let source = format!("/proc/{}/limits", runtime.pid);
         match runtime.memlock.known().map(|limit| limit.soft) {
             // The job may run elsewhere, such as in a login session, with another limit.
-            Some(None) if !probed => unlimited.push((
-                source,
-                format!(
-                    "{} has no memlock limit, so a pod would not be limited; a job of Slurm or ssh may be",
-                    runtime.name
-                ),
-            )),
+            Some(None) if !probed => unlimited.push((source, without_limit(&runtime.name))),
             Some(_) => limited = true,
             None => scales.unseen(format!("memlock limit of {} ({source})", runtime.name)),
         }
@@ -217,6 +212,30 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if of_pods.is_empty() && !probed {
         scales.unseen(unseen(case));
     }
+}
+
+/// Slurm's daemon without a memlock limit, where nothing else that starts jobs has one.
+fn of_slurm(case: &Case<'_>) -> Option<(String, String)> {
+    let runtimes = case.node.limits.runtimes.known()?;
+    let is_free = |runtime: &Runtime| {
+        let limit = runtime.memlock.known();
+        limit.is_some_and(|limit| limit.soft.is_none())
+    };
+    let slurmd = runtimes.iter().find(|runtime| runtime.name == "slurmd")?;
+    runtimes.iter().all(is_free).then(|| {
+        (
+            format!("/proc/{}/limits", slurmd.pid),
+            without_limit(&slurmd.name),
+        )
+    })
+}
+
+/// What a runtime without a memlock limit shows of the jobs that it starts.
+fn without_limit(runtime: &str) -> String {
+    if runtime == "slurmd" {
+        return "slurmd has no memlock limit, so its jobs have none; one that ssh starts may have".to_owned();
+    }
+    format!("{runtime} has no memlock limit, so a pod would not be limited; a job of Slurm or ssh may be")
 }
 
 /// The high limit of locked memory that a shell of the job printed: then it is not what a call ran into that had no room. What the container runtimes of
@@ -454,7 +473,7 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
         let is_short = case
             .seen(&[SymptomKind::RegMrNoMemory, SymptomKind::CreateFailed])
             .any(|symptom| symptom.line.is_some());
-        if let Some((source, value)) = unlimited(case).filter(|_| is_short) {
+        if let Some((source, value)) = unlimited(case).or_else(|| of_slurm(case)).filter(|_| is_short) {
             scales.fits(source, value);
         }
         scales

@@ -3,7 +3,13 @@
 use rdma_health_node::infiniband::{CLASS, LinkLayer};
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, job::logged, library, network::layers, pods};
+use super::{
+    Case, Scales,
+    job::logged,
+    library,
+    network::{layers, unusable},
+    pods,
+};
 use crate::{
     log::{is_named_by_driver, is_of_build, is_without_transport},
     symptom::{Software, Symptom, SymptomKind},
@@ -307,6 +313,9 @@ const FAILED: [(Is, &str); 14] = [
 
 /// What does not load, and what the remedy is where the message names it.
 pub(crate) fn backend(case: &Case<'_>, scales: &mut Scales) {
+    if unusable(case, scales) {
+        return;
+    }
     let Some(symptom) = case.seen(&[SymptomKind::BackendMissing]).next() else {
         let found = FAILED.iter().find_map(|(is_one, step)| {
             let mut failed = case.seen(&[SymptomKind::BackendFailed]);

@@ -27,6 +27,16 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
         ));
         return scales.shows("/proc/modules", format!("{card} is loaded, {rdma} is not"));
     }
+    if let Some(lent) = lent(case) {
+        let Lent { address, driver, .. } = lent;
+        scales.insisted_step = Some(format!(
+            "Bind {address} to its own driver, unless a virtual machine is to have it: it is bound to {driver}, so that it has no RDMA device. On the host: echo {address} > \
+            /sys/bus/pci/devices/{address}/driver/unbind; echo > /sys/bus/pci/devices/{address}/driver_override; echo {address} > /sys/bus/pci/drivers_probe. \
+            ls /sys/bus/pci/devices/{address}/infiniband must then name a device. driverctl list-overrides and /etc/modprobe.d (vfio-pci ids=) show what binds it at each start. DPDK's mlx5 needs \
+            mlx5_core, too."
+        ));
+        return scales.shows(format!("/sys/bus/pci/devices/{address}/driver"), driver);
+    }
     if message::unbound(case, scales) {
         return;
     }
@@ -64,6 +74,35 @@ pub(crate) fn modules(case: &Case<'_>, scales: &mut Scales) {
         (_, Some(unread)) => scales.unseen(format!("loaded modules: {unread}")),
         _ => {}
     }
+}
+
+/// A PCI function whose RDMA device a program misses, and that is handed to a virtual machine or to user space.
+pub(super) struct Lent<'a> {
+    /// What the log shows.
+    pub(super) symptom: &'a Symptom,
+    pub(super) address: &'a str,
+    pub(super) driver: &'a str,
+}
+
+/// Such a function that the log names.
+pub(super) fn lent<'a>(case: &Case<'a>) -> Option<Lent<'a>> {
+    const MISSED: [SymptomKind; 3] = [
+        SymptomKind::NoDevice,
+        SymptomKind::DeviceAbsent,
+        SymptomKind::OpenFailed,
+    ];
+    let functions = case.node.functions();
+    let mut missed = case.symptoms.iter().copied();
+    missed.find_map(|symptom| {
+        let address = symptom.named.function.as_deref();
+        let address = address.filter(|_| MISSED.contains(&symptom.kind))?;
+        let function = functions.iter().find(|function| function.address == address)?;
+        Some(Lent {
+            symptom,
+            address,
+            driver: function.driver.filter(|_| function.lent_to.is_some())?,
+        })
+    })
 }
 
 /// The driver of an adapter that the log names as missing: no device can be there without it.

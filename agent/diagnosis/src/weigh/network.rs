@@ -22,7 +22,10 @@ pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = absent_and_down(case) {
         return scales.doubts(&symptom.source, ABSENT);
     }
-    // The port may be up again: what the log reports is not contradicted by the present state.
+    if let Some((symptom, port)) = refuted(case) {
+        return scales.against(port.file("state"), active_now(symptom));
+    }
+    // The port may be up again: that it went down is not contradicted by the present state.
     if let Some(symptom) = case.seen(&DOWN).next() {
         let of_pod = is_of_pod(symptom).then_some(OF_POD);
         scales.next_step = of_pod.or_else(|| tools::inactive_step(symptom)).map(Into::into);
@@ -77,6 +80,62 @@ fn is_of_pod(symptom: &Symptom) -> bool {
 const OF_POD: &str = "The port is that of a virtual function in a pod, whose state the physical function on the node sets: ip link show PF lists it (link-state, GUIDs). InfiniBand: give the function a GUID and set linkState: enable (or \
     auto) in the SriovIBNetwork (link_state in the configuration of ib-sriov-cni); the subnet manager must serve virtual ports (opensm: virt_enabled 2). Ethernet: linkState: auto in the SriovNetwork, and ip link set net1 up \
     in the pod. If the physical port is down too, check its cable and switch port.";
+
+/// What a log states of the state of a port, where each port that it may mean is ACTIVE now, and the first of these. That a port went down is an event, which may be
+/// over; whether it is active is a state, and then the log is older than the facts, or the program cannot use the port.
+pub(super) fn refuted<'a>(case: &Case<'a>) -> Option<(&'a Symptom, Port<'a>)> {
+    let is_state = |symptom: &&Symptom| {
+        let of_port = matches!(
+            symptom.kind,
+            SymptomKind::PortNotActive | SymptomKind::PortInitializing
+        );
+        // An interface of IPoIB that is not set up is on a port that is ACTIVE.
+        of_port
+            && symptom.line.is_some()
+            && symptom.software != Some(Software::Kernel)
+            && !symptom.text.contains("qdisc")
+    };
+    let mut stated = case.symptoms.iter().copied().filter(is_state).peekable();
+    let first = *stated.peek()?;
+    let is_here = |symptom: &Symptom| {
+        let name = symptom.named.device.as_ref();
+        name.is_none_or(|name| case.node.hcas().any(|hca| hca.name == *name))
+    };
+    let ports = case.ports();
+    let is_active = |port: &Port<'_>| port.is_active() == Some(true) && port.reports_link_state();
+    let port = *ports.first()?;
+    (stated.all(is_here) && ports.iter().all(is_active)).then_some((first, port))
+}
+
+/// What the state of a port says against a line of the log.
+fn active_now(symptom: &Symptom) -> String {
+    format!("4: ACTIVE now, unlike {}", symptom.source)
+}
+
+/// Weighs that a program cannot use a port which it calls inactive. Whether the log shows nothing else that a library failed in.
+pub(super) fn unusable(case: &Case<'_>, scales: &mut Scales) -> bool {
+    let others = [SymptomKind::BackendMissing, SymptomKind::BackendFailed];
+    if case.seen(&others).next().is_some() {
+        return false;
+    }
+    let Some((symptom, port)) = refuted(case) else {
+        scales.is_excluded = true;
+        return true;
+    };
+    let text = symptom.text.to_ascii_lowercase();
+    let step = if text.contains("hfi") || text.contains("psm2") {
+        "check that the process may open the adapter (ls -l /dev/hfi1_*), and that libpsm2 is of a release for this kernel. hfi1_control and opainfo show what it should find."
+    } else if text.contains("openfabrics") || symptom.software == Some(Software::OpenMpi) {
+        "Open MPI 4 leaves InfiniBand to UCX: --mca pml ucx, with an Open MPI that was built with UCX (ompi_info | grep ucx). --mca btl ^openib hides the message."
+    } else {
+        "run ls -l /dev/infiniband and ibv_devinfo where the job runs, and compare them with the device and port that its settings name."
+    };
+    scales.next_step = Some(format!(
+        "{port} is ACTIVE now. If the log is older, start the job again, and find out what happened to the port at that time: journalctl -k --since TIME. If the message comes again, the program cannot use         the port: {step}"
+    ));
+    scales.fits(port.file("state"), active_now(symptom));
+    true
+}
 
 /// Why the port that a log names as down may be that of a virtual function.
 pub(super) const ABSENT: &str = "the node does not list the device now, and its own ports are ACTIVE: it may be a virtual function in a pod";
@@ -171,6 +230,9 @@ pub(crate) fn infiniband_only(case: &Case<'_>, scales: &mut Scales) {
             format!("log line {}", zero.line),
             "no subnet manager configures a port with a GUID of zero",
         );
+    }
+    if let Some((symptom, port)) = refuted(case) {
+        return scales.against(port.file("state"), active_now(symptom));
     }
     if reports_infiniband(case, scales) {
         return;
