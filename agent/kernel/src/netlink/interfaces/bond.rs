@@ -130,6 +130,8 @@ struct AdInfo {
 
 impl BondData {
     fn with(self, members: impl Iterator<Item = MemberMessage>) -> Bond {
+        /// `BOND_MODE_8023AD`; in other modes an aggregator decides nothing.
+        const LACP: u64 = 4;
         const MODES: [&str; 7] = [
             "balance-rr",
             "active-backup",
@@ -144,7 +146,10 @@ impl BondData {
         members.sort_by(|a, b| a.name.cmp(&b.name));
         Bond {
             mode: mode.map_or_else(|| format!("mode {}", self.mode), |mode| (*mode).to_owned()),
-            aggregator: self.ad_info.and_then(|info| info.aggregator),
+            aggregator: self
+                .ad_info
+                .filter(|_| self.mode == LACP)
+                .and_then(|info| info.aggregator),
             members,
         }
     }
@@ -237,6 +242,13 @@ mod tests {
         let bond = data.with(members.into_iter());
         let outside: Vec<_> = bond.outside().map(|member| member.name.as_str()).collect();
         assert_eq!((bond.mode.as_str(), outside), ("802.3ad", vec!["eth1"]));
+    }
+
+    #[test]
+    fn only_lacp_has_an_aggregator_that_decides() {
+        let data = json!({"mode": 1, "ad-info": {"aggregator": 1}});
+        let data: BondData = serde_json::from_value(data).unwrap();
+        assert_eq!(data.with(std::iter::empty()).aggregator, None);
     }
 
     #[test]
