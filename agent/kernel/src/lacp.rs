@@ -141,13 +141,21 @@ mod tests {
             (Some(0x85), Some(0x35)),
         ];
         for (actor, partner) in silent {
-            let member = Lacp { actor, partner, ..USED };
+            let member = Lacp {
+                actor,
+                partner,
+                ..USED
+            };
             assert!(member.is_silent(Some(1)), "{member:?}");
             assert!(!member.is_silent(None), "a stray state in another mode");
         }
         for (actor, partner) in [(0x3d, 0x3d), (0x4d, 1), (0x0d, 1), (0x4d, 0x05)] {
             let (actor, partner) = (Some(actor), Some(partner));
-            let member = Lacp { actor, partner, ..USED };
+            let member = Lacp {
+                actor,
+                partner,
+                ..USED
+            };
             assert!(!member.is_silent(Some(1)), "{member:?}");
         }
         assert!(!Lacp::default().is_silent(Some(1)));

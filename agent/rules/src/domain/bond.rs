@@ -46,7 +46,9 @@ fn bond_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
     let of_members = without_link(node).chain(left_out(node));
     let of_members = of_members.filter(|(bond, _)| !bonds.contains(bond));
     let of_members: Vec<_> = of_members.map(|(_, finding)| finding).collect();
-    let all = silent.iter().map(|(port, silent)| none_carries(node, port, silent));
+    let all = silent
+        .iter()
+        .map(|(port, silent)| none_carries(node, port, silent));
     all.chain(of_members).collect()
 }
 

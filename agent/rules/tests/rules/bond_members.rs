@@ -173,16 +173,14 @@ fn a_bond_none_of_whose_members_carries_traffic_is_critical_whatever_shows_it() 
     let found = |files: &[(&str, &str)], of_bond: &[(&str, &str)]| {
         let node = all_members(files, of_bond);
         let findings = findings(&node, &auto(), "bond-degraded");
-        let found = findings.into_iter().map(|finding| (finding.severity, finding.message));
+        let found = findings
+            .into_iter()
+            .map(|finding| (finding.severity, finding.message));
         found.collect::<Vec<_>>()
     };
     let aggregator = [("ad_aggregator", "1")];
     let silent: [(&[_], &[_], _); 5] = [
-        (
-            &[UP, NO_CARRIER],
-            &[],
-            "no carrier, and the bond counts it as up",
-        ),
+        (&[UP, NO_CARRIER], &[], "no carrier, and the bond counts it as up"),
         (&[DOWN, NO_CARRIER], &[], "no link"),
         (&[DOWN], &[], "no link"),
         (&[UP, BACKUP], &[], "is a backup"),
@@ -203,6 +201,34 @@ fn a_bond_none_of_whose_members_carries_traffic_is_critical_whatever_shows_it() 
     }
     // The same without an aggregator: the states of LACP mean nothing.
     assert_eq!(found(&lacp("13", "5"), &[]), []);
+}
+
+#[test]
+fn a_member_that_sysfs_lists_and_netlink_does_not_have_is_unread() {
+    let member = |name: &str| json!({"ifname": name, "master": 20, "linkinfo": {"slave-data": {"mii-status": 0, "ad-aggregator-id": 1}}});
+    let unread = |members: Vec<Value>| {
+        let bond = json!([{"ifi-index": 20, "linkinfo": {"kind": "bond"}}]);
+        let mode = json!([{"linkinfo": {"data": {"mode": 4, "ad-info": {"aggregator": 1}}}}]);
+        let answers = vec![
+            ("rt-link", "getlink", "bond0".to_owned(), bond),
+            ("rt-link", "getlink-bond", "bond0".to_owned(), mode),
+            (
+                "rt-link",
+                "getlink-members",
+                "bond0".to_owned(),
+                Value::from(members),
+            ),
+        ];
+        let node = bonded(true, &answers);
+        let all = node.unread().map(|(_, unread)| unread.to_string());
+        all.filter(|unread| unread.contains("bonding/slaves"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(unread(MEMBERS.map(member).to_vec()), [""; 0]);
+    for few in [vec![], vec![member(MEMBERS[0])]] {
+        let found = unread(few);
+        assert!(found.len() == 1 && found[0].contains(MEMBERS[1]), "{found:?}");
+    }
 }
 
 #[test]

@@ -169,7 +169,10 @@ fn a_new_agent_keeps_the_problems_that_it_cannot_judge() {
     };
     let (kept, before) = (message(&unread).unwrap(), message(&down).unwrap());
     assert_eq!((kept.0, kept.2), (before.0, before.2));
-    let words = format!("{} (as last known: what it depends on can no longer be read)", before.1);
+    let words = format!(
+        "{} (as last known: what it depends on can no longer be read)",
+        before.1
+    );
     assert_eq!(kept.1, words);
     let over = after(&changed("mlx5_3", "4: ACTIVE"));
     assert!(!ids(&over).contains(&"port-down"), "{over:?}");

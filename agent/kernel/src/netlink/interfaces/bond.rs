@@ -10,8 +10,9 @@ use super::{
     IFLA_IFNAME, IFLA_MASTER, question,
 };
 use crate::{
-    fact::Fact,
+    fact::{Fact, Unread, UnreadKind},
     lacp::{self, Lacp},
+    root::Scope,
 };
 
 /// Maximum number of members of a bond.
@@ -64,6 +65,23 @@ impl Member {
 }
 
 impl Bond {
+    /// Reports the members that sysfs lists and netlink does not have.
+    pub(super) fn report_missing(&self, scope: &Scope<'_>, netdev: &str) {
+        let file = format!("/sys/class/net/{netdev}/bonding/slaves");
+        let listed = Scope::new(scope.root()).collected(&file);
+        let names = listed.known().map_or("", String::as_str).split_whitespace();
+        let is_missing = |name: &&str| !self.members.iter().any(|member| member.name == **name);
+        // Beyond the maximum, none is read.
+        let missing: Vec<_> = names.take(MAX_MEMBERS).filter(is_missing).collect();
+        if !missing.is_empty() {
+            let _: Fact<()> = scope.fail(Unread {
+                source: format!("netlink rt-link getlink-members {netdev}"),
+                kind: UnreadKind::Malformed,
+                detail: format!("no answer about {}, which {file} lists", missing.join(", ")),
+            });
+        }
+    }
+
     /// Members with a link that carry no traffic in mode 802.3ad.
     pub fn outside(&self) -> impl Iterator<Item = &Member> {
         let all: Vec<_> = self.members.iter().map(Member::lacp).collect();
