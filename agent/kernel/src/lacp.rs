@@ -23,17 +23,42 @@ impl Lacp {
             .is_some_and(|(own, active)| own != active)
     }
 
+    /// Whether it carries no traffic, whatever the other members do, where this aggregator carries that of the bond (`None` in other modes): it has no
+    /// link, it is a backup, or its ends do not agree.
+    pub fn is_silent(self, aggregator: Option<u64>) -> bool {
+        self.link_up == Some(false)
+            || self.is_active == Some(false)
+            || self.is_elsewhere(aggregator)
+            || aggregator.is_some() && self.negotiates()
+    }
+
+    /// Whether its switch has LACP, and one of the ends does not collect and distribute. Without LACP at the switch, the kernel uses one member and puts
+    /// the default into the place of what the switch would send.
+    fn negotiates(self) -> bool {
+        const ACTIVITY: u8 = 1;
+        const DEFAULTED: u8 = 1 << 6;
+        let (Some(actor), Some(partner)) = (self.actor, self.partner) else {
+            return false;
+        };
+        let has_partner = partner & !ACTIVITY != 0 && actor & DEFAULTED == 0;
+        has_partner && !(in_use(self.actor) && in_use(self.partner))
+    }
+
     /// Whether it carries traffic of this aggregator, as far as is known: it is in it, it is active, and both ends are synchronized, collect
     /// and distribute.
     fn carries(self, aggregator: u64) -> bool {
-        const IN_USE: u8 = 1 << 3 | 1 << 4 | 1 << 5;
-        let in_use = |state: Option<u8>| state.is_none_or(|state| state & IN_USE == IN_USE);
         self.link_up != Some(false)
             && !self.is_elsewhere(Some(aggregator))
             && self.is_active != Some(false)
             && in_use(self.actor)
             && in_use(self.partner)
     }
+}
+
+/// Whether the flags of one end allow traffic: it is synchronized, collects and distributes.
+fn in_use(state: Option<u8>) -> bool {
+    const IN_USE: u8 = 1 << 3 | 1 << 4 | 1 << 5;
+    state.is_none_or(|state| state & IN_USE == IN_USE)
 }
 
 /// The places of the members that have a link and carry no traffic although the bond does; none in a mode without an aggregator. A switch
@@ -106,6 +131,34 @@ mod tests {
         assert_eq!(left_out(Some(1), &[USED, down]), [0_usize; 0], "another finding");
         // A backup of the mode active-backup.
         assert_eq!(left_out(None, &[USED, others[0]]), [0_usize; 0]);
+    }
+
+    #[test]
+    fn a_member_is_silent_unless_its_switch_has_no_lacp() {
+        let silent = [
+            (Some(0x0d), Some(0x05)),
+            (Some(0x3d), Some(0x1d)),
+            (Some(0x85), Some(0x35)),
+        ];
+        for (actor, partner) in silent {
+            let member = Lacp {
+                actor,
+                partner,
+                ..USED
+            };
+            assert!(member.is_silent(Some(1)), "{member:?}");
+            assert!(!member.is_silent(None), "a stray state in another mode");
+        }
+        for (actor, partner) in [(0x3d, 0x3d), (0x4d, 1), (0x0d, 1), (0x4d, 0x05)] {
+            let (actor, partner) = (Some(actor), Some(partner));
+            let member = Lacp {
+                actor,
+                partner,
+                ..USED
+            };
+            assert!(!member.is_silent(Some(1)), "{member:?}");
+        }
+        assert!(!Lacp::default().is_silent(Some(1)));
     }
 
     #[test]

@@ -23,6 +23,51 @@ pub struct LeftOut<'a> {
     pub members: Vec<Idle<'a>>,
 }
 
+/// A bond none of whose members carries traffic.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Silent<'a> {
+    /// The network device of the bond.
+    pub bond: &'a str,
+    /// All its members, at least one.
+    pub members: Vec<SilentMember<'a>>,
+}
+
+/// A member of such a bond.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SilentMember<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Why it carries no traffic.
+    pub why: NoTraffic,
+    /// What shows it.
+    pub shown: Vec<Shown>,
+}
+
+/// Why a member of a bond carries no traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoTraffic {
+    /// It has no carrier, and the bond counts it as up.
+    Unnoticed,
+    /// It has no link.
+    NoLink,
+    /// LACP does not use it.
+    Lacp,
+    /// It is a backup.
+    Backup,
+}
+
+impl NoTraffic {
+    fn of(lacp: Lacp, aggregator: Option<u64>) -> Self {
+        if lacp.link_up == Some(false) {
+            Self::NoLink
+        } else if aggregator.is_some() {
+            Self::Lacp
+        } else {
+            Self::Backup
+        }
+    }
+}
+
 /// A member that LACP leaves out.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Idle<'a> {
@@ -107,12 +152,71 @@ impl Node {
         self.hcas().any(|hca| !hca.is_software() && shares(hca))
     }
 
+    /// The bond below a port that is ACTIVE, if none of its members carries traffic, as sysfs or netlink shows it. The bond keeps its carrier if it does not
+    /// monitor its links, or if LACP may use no member at all (`min_links` 0).
+    pub fn silent_bond(&self, port: &infiniband::Port) -> Option<Silent<'_>> {
+        let (name, settings) = self.network.netdevs.get_key_value(&port.netdev.known()?.name)?;
+        let of_netlink = || silent_in_netlink(name, self.interface(port)?.bond.known()?);
+        silent_in_sysfs(name, settings).or_else(of_netlink)
+    }
+
     /// What LACP leaves out of the bond below a port: as sysfs shows it, which has the state of the switch port, too, otherwise as netlink does.
     pub fn left_out(&self, port: &infiniband::Port) -> Option<LeftOut<'_>> {
         let (name, settings) = self.network.netdevs.get_key_value(&port.netdev.known()?.name)?;
         let of_netlink = || of_netlink(name, self.interface(port)?.bond.known()?);
         of_sysfs(name, settings).or_else(of_netlink)
     }
+}
+
+fn silent_in_sysfs<'a>(bond: &'a str, settings: &'a Settings) -> Option<Silent<'a>> {
+    let aggregator = settings.aggregator.known().copied();
+    let members = settings.bond.known()?;
+    let is_silent = members.iter().all(|member| member.lacp().is_silent(aggregator));
+    let silent = members.iter().map(|member| {
+        let name = member.name.as_str();
+        let source = |file: &str| format!("/sys/class/net/{name}/bonding_slave/{file}");
+        let (why, shown) = if member.has_carrier.known() == Some(&false) {
+            let shown = vec![(format!("/sys/class/net/{name}/carrier"), "0".to_owned())];
+            let why = match member.is_unnoticed() {
+                true => NoTraffic::Unnoticed,
+                false => NoTraffic::NoLink,
+            };
+            (why, shown)
+        } else if member.is_up() == Some(false) {
+            (NoTraffic::NoLink, vec![(source("mii_status"), "down".to_owned())])
+        } else {
+            let shown = Idle::new(name, member.lacp(), aggregator, source).shown;
+            (NoTraffic::of(member.lacp(), aggregator), shown)
+        };
+        SilentMember { name, why, shown }
+    });
+    let is_bond = is_silent && !members.is_empty();
+    is_bond.then(|| Silent {
+        bond,
+        members: silent.collect(),
+    })
+}
+
+fn silent_in_netlink<'a>(bond: &'a str, facts: &'a Bond) -> Option<Silent<'a>> {
+    let is_silent = facts
+        .members
+        .iter()
+        .all(|member| member.lacp().is_silent(facts.aggregator));
+    let silent = facts.members.iter().map(|member| {
+        let name = member.name.as_str();
+        let source = |what: &str| format!("ip -d link show {name}: {what}");
+        let why = NoTraffic::of(member.lacp(), facts.aggregator);
+        let shown = match why {
+            NoTraffic::NoLink => vec![(source("mii_status"), "down".to_owned())],
+            _ => Idle::new(name, member.lacp(), facts.aggregator, source).shown,
+        };
+        SilentMember { name, why, shown }
+    });
+    let is_bond = is_silent && !facts.members.is_empty();
+    is_bond.then(|| Silent {
+        bond,
+        members: silent.collect(),
+    })
 }
 
 fn of_sysfs<'a>(bond: &'a str, settings: &'a Settings) -> Option<LeftOut<'a>> {

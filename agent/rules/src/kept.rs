@@ -1,36 +1,48 @@
 //! Findings that a later reading can neither confirm nor deny, because the fact behind them could not be read. What could not be judged is
 //! not over: its alert stays, and so does a taint.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, sync::Arc};
 
 use rdma_health_node::{
-    Node,
+    Fact, Node, Port,
     history::{
         History,
         changes::{Changes, Open},
     },
+    infiniband::PortCode,
 };
 
 use crate::{
-    CATALOGUE, Domain, Evidence, Finding, Severity, Subject, Verdict, draft::Draft,
+    CATALOGUE, Domain, Evidence, Expectations, Finding, Severity, Subject, Verdict, draft::Draft,
     remedy::resolve::Resolver, required,
 };
 
 /// The source of the evidence that says why a finding was kept.
 const NOT_READ: &str = "not known whether it is over";
+/// The end of the message of such a finding.
+const LAST_KNOWN: &str = " (as last known: what it depends on can no longer be read)";
+
+/// The logical states of a port (InfiniBand Architecture Specification, 14.2.5.6).
+const STATES: [(u8, &str); 5] = [
+    (1, "DOWN"),
+    (2, "INIT"),
+    (3, "ARMED"),
+    (PortCode::ACTIVE, "ACTIVE"),
+    (PortCode::ACTIVE_DEFER, "ACTIVE_DEFER"),
+];
 
 impl Verdict {
     /// Adds the findings of the verdict before that are neither in this one nor over, with the reason.
-    pub fn keep_unjudged(&mut self, before: &Self, node: &Node) {
-        self.keep(&before.findings, node);
+    pub fn keep_unjudged(&mut self, before: &Self, node: &Node, expectations: &Expectations) {
+        self.keep(&before.findings, node, expectations);
     }
 
     /// The same with the findings that an agent had before it was restarted, as far as `history` has them.
-    pub fn keep_remembered(&mut self, history: &History, node: &Node) {
-        self.keep(&remembered(history, node), node);
+    pub fn keep_remembered(&mut self, history: &History, node: &Node, expectations: &Expectations) {
+        self.keep(&remembered(history, node), node, expectations);
     }
 
-    fn keep(&mut self, before: &[Finding], node: &Node) {
+    fn keep(&mut self, before: &[Finding], node: &Node, expectations: &Expectations) {
         let is_here = |old: &Finding| {
             self.findings
                 .iter()
@@ -39,7 +51,7 @@ impl Verdict {
         let kept: Vec<Finding> = before
             .iter()
             .filter(|old| !is_here(old))
-            .filter_map(|old| kept(old, node))
+            .filter_map(|old| kept(old, node, expectations))
             .collect();
         if kept.is_empty() {
             return;
@@ -53,15 +65,66 @@ impl Verdict {
 }
 
 /// The finding, with the reason why it is not known whether it is over; `None` if that is known.
-fn kept(finding: &Finding, node: &Node) -> Option<Finding> {
+fn kept(finding: &Finding, node: &Node, expectations: &Expectations) -> Option<Finding> {
     let unread = required::unread_about(node, finding)?;
+    if is_over(finding, node, expectations) {
+        return None;
+    }
     let mut finding = finding.clone();
+    if !finding.message.ends_with(LAST_KNOWN) {
+        finding.message.push_str(LAST_KNOWN);
+    }
     finding.evidence.retain(|evidence| evidence.source != NOT_READ);
     finding.evidence.push(Evidence {
         source: NOT_READ.into(),
         value: unread,
     });
     Some(finding)
+}
+
+/// Whether a finding about a port is over whatever the port's state is, if that is all that could not be read of the port: its rule finds it with none
+/// of the states that a port can have, because another fact has changed, such as the kind of the link.
+fn is_over(finding: &Finding, node: &Node, expectations: &Expectations) -> bool {
+    let subject = &finding.subject;
+    let mut ports = node.ports();
+    let Some(port) = ports.find(|port| subject.port.is_some() && Subject::of_port(port) == *subject) else {
+        return false;
+    };
+    if port.state.known().is_some() || others_unread(node, &port) {
+        return false;
+    }
+    // With another severity it is not the same problem.
+    let is_found = |state: &(u8, &str)| {
+        let node = with_state(node, &port, state);
+        let resolver = Resolver::new(&node);
+        let found = (finding.rule.judge)(&node, expectations).into_iter();
+        let mut found = found.filter_map(|draft| draft.judged(expectations.profile, &resolver));
+        found.any(|new| new.subject == *subject && new.severity == finding.severity)
+    };
+    !STATES.iter().any(is_found)
+}
+
+/// Whether other facts of a port than its state could not be read.
+fn others_unread(node: &Node, port: &Port<'_>) -> bool {
+    let (directory, state) = (port.file(""), port.file("state"));
+    let mut unread = node.unread().map(|(_, unread)| &unread.source);
+    unread.any(|source| source.starts_with(&directory) && *source != state)
+}
+
+/// The node with this state of a port.
+fn with_state(node: &Node, port: &Port<'_>, (code, name): &(u8, &str)) -> Node {
+    let mut node = node.clone();
+    let mut hca = port.hca.clone();
+    if let Some(own) = hca.ports.get_mut(&port.number) {
+        own.state = Fact::Known(PortCode {
+            code: *code,
+            name: (*name).to_owned(),
+        });
+    }
+    if let Fact::Known(hcas) = &mut node.facts.hcas {
+        hcas.insert(port.hca.name.as_str().into(), Arc::new(hca));
+    }
+    node
 }
 
 /// The findings that the history has last. Those of the kernel log only if it is still the same boot: a later one starts a new log.

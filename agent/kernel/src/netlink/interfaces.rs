@@ -85,7 +85,13 @@ impl Interface {
         Self {
             vfs,
             bond: match link.info.kind.as_deref() {
-                Some("bond") => Bond::read(netlink, netdev, link.index),
+                Some("bond") => {
+                    let bond = Bond::read(netlink, netdev, link.index);
+                    if let Some(bond) = bond.known() {
+                        bond.report_missing(scope, netdev);
+                    }
+                    bond
+                }
                 _ => Fact::Absent,
             },
         }

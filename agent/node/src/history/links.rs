@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rdma_health_kernel::infiniband;
 use serde::{Deserialize, Serialize};
 
-use super::{LOST_PACKETS, PortHistory, add_downs};
+use super::{BROKEN_CONNECTIONS, LOST_PACKETS, PortHistory, add_downs};
 use crate::{
     Node, Port,
     netdev::counters::{FCS_ERRORS, FEC_CORRECTED_BITS, FEC_UNCORRECTABLE, SYMBOL_ERRORS},
@@ -17,7 +17,8 @@ pub(super) const MAX_LINKS: usize = 1 + crate::cable::MAX_MEMBERS;
 /// Counters of one moment are read within this time, in seconds: those of netlink once a minute, others more often.
 const SETTLES: u64 = 90;
 
-/// Counters that also rise because a link goes down or comes up: errors of the signal, and packets that are lost meanwhile, as [`LOST_PACKETS`] are.
+/// Counters that also rise because a link goes down or comes up: errors of the signal, and packets that are lost meanwhile, as
+/// [`LOST_PACKETS`] are, and connections that break ([`BROKEN_CONNECTIONS`]).
 const OF_THE_LINK: [&str; 11] = [
     FCS_ERRORS,
     FEC_CORRECTED_BITS,
@@ -120,7 +121,8 @@ impl Node {
     ) -> Option<(u64, u64)> {
         let past = self.past(port)?;
         let mut from = 0;
-        if OF_THE_LINK.contains(&counter) || LOST_PACKETS.contains(&counter) {
+        let of_the_link = [&OF_THE_LINK[..], &LOST_PACKETS, &BROKEN_CONNECTIONS];
+        if of_the_link.iter().any(|names| names.contains(&counter)) {
             let links = links(self, port.kernel).into_iter();
             for (name, link) in links.filter(|(name, _)| member.is_none_or(|member| member == *name)) {
                 let seen = past.links.get(super::short(name))?;

@@ -26,7 +26,7 @@ pub use changes::Changes;
 pub use clock::{Clock, Step};
 pub use links::SeenLink;
 pub use logged::Logged;
-pub use record::LOST_PACKETS;
+pub use record::{BROKEN_CONNECTIONS, LOST_PACKETS};
 pub use series::{Sample, Series};
 pub use since::{Missing, Observed, Since, problem_key};
 pub use trend::{MAX_POINTS, Point, Probed, SPACING, Trend};

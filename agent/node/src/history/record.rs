@@ -26,13 +26,12 @@ pub(super) const COUNTERS: [&str; 10] = [
 
 /// Counters of packets that were lost, damaged or not acknowledged, and were sent again, other than those of [`COUNTERS`]. Their rise is compared with that
 /// of equal ports. By driver, as its source in the kernel names them; those of ionic come from its firmware.
-pub const LOST_PACKETS: [&str; 23] = [
+pub const LOST_PACKETS: [&str; 21] = [
     // mlx5
     "implied_nak_seq_err",
     "out_of_sequence",
     "packet_seq_err",
     // bnxt_re
-    "max_retry_exceeded",
     "missing_resp",
     "oos_drop_count",
     "rx_roce_discards",
@@ -49,12 +48,28 @@ pub const LOST_PACKETS: [&str; 23] = [
     // ionic
     "req_rx_impl_nak_seq_err",
     "req_rx_pkt_seq_err",
-    "req_tx_retry_excd_err",
     "resp_rx_outouf_seq",
     "resp_tx_pkt_seq_err",
     "rx_rdma_mtu_discard_pkts",
     "tx_rdma_ack_timeout",
     "tx_rdma_retx_pkts",
+];
+
+/// Counters of connections that broke, and of errors of the hardware that break them: each count is one connection or one error, and not a packet that is
+/// sent again. Their rise is compared with that of equal ports, too, because a job that ends breaks the connections of all of them.
+pub const BROKEN_CONNECTIONS: [&str; 8] = [
+    // mlx5
+    "req_transport_retries_exceeded",
+    // bnxt_re
+    "max_retry_exceeded",
+    "res_mem_error",
+    "unrecoverable_err",
+    // mana
+    "general_hw_error",
+    "requester_retries_exceeded",
+    "total_fatal_error",
+    // ionic
+    "req_tx_retry_excd_err",
 ];
 
 /// Those of `efa`, which are not errors of the port itself.
@@ -312,7 +327,7 @@ fn watched(port: &Port, is_compared: bool) -> impl Iterator<Item = (String, u64)
     let is_watched = move |name: &str| {
         COUNTERS.contains(&name)
             || EFA_COUNTERS.contains(&name)
-            || is_compared && LOST_PACKETS.contains(&name)
+            || is_compared && (LOST_PACKETS.contains(&name) || BROKEN_CONNECTIONS.contains(&name))
     };
     let counters = port.counters.iter().chain(&port.hw_counters);
     counters

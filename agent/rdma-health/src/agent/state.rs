@@ -281,8 +281,8 @@ impl Parts {
         let (verdict, diagnosis) = judged.unwrap_or_else(|| {
             let mut verdict = judge(&node, &self.expectations);
             match before {
-                Some(before) => verdict.keep_unjudged(before, &node),
-                None => verdict.keep_remembered(&self.history, &node),
+                Some(before) => verdict.keep_unjudged(before, &node, &self.expectations),
+                None => verdict.keep_remembered(&self.history, &node, &self.expectations),
             }
             let diagnosis = diagnose(&node, &verdict.findings, None);
             self.note(&verdict, &diagnosis, &node);

@@ -154,7 +154,7 @@ pub(super) fn run(arguments: &Arguments, given: &Given<'_>) -> anyhow::Result<Ex
     }
     let mut verdict = judge(&node, &config.expect);
     if let Some(history) = &node.history {
-        verdict.keep_remembered(history, &node);
+        verdict.keep_remembered(history, &node, &config.expect);
     }
     let diagnosis = diagnose(&node, &verdict.findings, log.as_ref());
     let report = report::Report {

@@ -2,33 +2,106 @@
 
 use std::collections::BTreeSet;
 
-use rdma_health_node::{Node, words::listed};
+use rdma_health_node::{
+    Node, Port,
+    bond::{NoTraffic, Silent},
+    network::BondMember,
+    words::listed,
+};
 
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
+    policy::Exception,
 };
 
 /// `bond-degraded`.
 pub static BOND_DEGRADED: Rule = Rule {
     id: "bond-degraded",
     domain: Domain::Link,
-    policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)),
+    policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)).except(&[&SILENT]),
     title: "A member of the bond below an RDMA port carries no traffic",
     explanation: "The RDMA device of a bond (RoCE LAG) uses several physical ports and stays ACTIVE while one of them has a \
         link, or while LACP leaves one out: its switch port is not in the same port channel, or the negotiation stopped before both ends collect and \
-        distribute. A bond that does not monitor its links (miimon 0) counts a member without a carrier as up and loses what it sends there. Without the other, half of the bandwidth and the redundancy are gone, and no state of the RDMA device shows it.",
+        distribute. A bond that does not monitor its links (miimon 0) counts a member without a carrier as up and loses what it sends there. Without the other, half of the bandwidth and the redundancy are gone, and no state of the RDMA device shows it. If no member carries \
+        traffic, the port may stay ACTIVE all the same: without miimon the bond keeps its carrier, and with LACP it keeps it while min_links is 0.",
     remedy: Remedy {
         any: "Check cable, transceiver and switch port of the member, and the LACP settings of the switch.",
         host: "cat /proc/net/bonding/BOND; ip link show NETDEV; ethtool NETDEV; ip link set NETDEV up",
         ..Remedy::all("")
     },
-    false_alarms: "Only bonds of RDMA ports are judged. If no member has a link, port-down reports the port.",
+    false_alarms: "Only bonds of RDMA ports are judged. If no member has a link and the port is not ACTIVE, port-down reports the port. A switch without LACP \
+        leaves one member in use, which is not reported.",
     inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Fabric],
     judge: bond_degraded,
 };
 
+static SILENT: Exception = Exception {
+    condition: "if no member carries traffic although the port is ACTIVE",
+    severities: Severities::CRITICAL.tcp_only(Severity::Info),
+};
+
 fn bond_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
-    without_link(node).chain(left_out(node)).collect()
+    let silent = silent_bonds(node);
+    let bonds: BTreeSet<_> = silent.iter().map(|(_, silent)| silent.bond).collect();
+    let of_members = without_link(node).chain(left_out(node));
+    let of_members = of_members.filter(|(bond, _)| !bonds.contains(bond));
+    let of_members: Vec<_> = of_members.map(|(_, finding)| finding).collect();
+    let all = silent
+        .iter()
+        .map(|(port, silent)| none_carries(node, port, silent));
+    all.chain(of_members).collect()
+}
+
+/// The bonds none of whose members carries traffic, each with its first port.
+fn silent_bonds(node: &Node) -> Vec<(Port<'_>, Silent<'_>)> {
+    let mut seen = BTreeSet::new();
+    let active = node.active_ports();
+    let silent = active.filter_map(|port| Some((port, node.silent_bond(port.kernel)?)));
+    silent.filter(|(_, silent)| seen.insert(silent.bond)).collect()
+}
+
+fn none_carries(node: &Node, port: &Port<'_>, silent: &Silent<'_>) -> Draft {
+    let reason = |name: &str| node.link_of_netdev(name)?.down_reason.known();
+    let words = silent.members.iter().map(|member| {
+        let why = match member.why {
+            NoTraffic::Unnoticed => "no carrier, and the bond counts it as up",
+            NoTraffic::NoLink => "no link",
+            NoTraffic::Lacp => "has a link, and LACP does not use it",
+            NoTraffic::Backup => "has a link, and is a backup",
+        };
+        match reason(member.name).filter(|_| matches!(member.why, NoTraffic::Unnoticed | NoTraffic::NoLink)) {
+            Some(reason) => format!("{} ({why}: {reason})", member.name),
+            None => format!("{} ({why})", member.name),
+        }
+    });
+    let words: Vec<_> = words.collect();
+    let subject = Subject::of_port(port);
+    let message = format!(
+        "no member of {}, the bond of {subject}, carries traffic although the port is ACTIVE: {}",
+        silent.bond,
+        listed(words.iter().map(String::as_str))
+    );
+    let has = |why: NoTraffic| silent.members.iter().any(|member| member.why == why);
+    let mut finding = Draft::new(&BOND_DEGRADED, subject, message)
+        .exception(&SILENT)
+        .fill("BOND", silent.bond);
+    if has(NoTraffic::Lacp) {
+        finding = finding.remedy(LEFT_OUT);
+    } else if has(NoTraffic::Unnoticed) {
+        finding = finding.remedy(UNNOTICED);
+    }
+    if let Some(first) = silent.members.first() {
+        finding = finding.fill("NETDEV", first.name);
+    }
+    for member in &silent.members {
+        for (source, value) in &member.shown {
+            finding = finding.evidence(source, value);
+        }
+        if let Some(reason) = reason(member.name) {
+            finding = finding.evidence(format!("ethtool {}, why the link is down", member.name), reason);
+        }
+    }
+    finding
 }
 
 /// What to do about a member without a carrier that the bond counts as up.
@@ -48,7 +121,7 @@ const LEFT_OUT: Remedy = Remedy {
 };
 
 /// Bonds with a member that has a link, and that LACP leaves out.
-fn left_out(node: &Node) -> impl Iterator<Item = Draft> {
+fn left_out(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
     let mut seen = BTreeSet::new();
     node.ports().filter_map(move |port| {
         let left_out = node.left_out(port.kernel)?;
@@ -71,13 +144,14 @@ fn left_out(node: &Node) -> impl Iterator<Item = Draft> {
             .fill("NETDEV", first.name);
         let of_members = left_out.members.iter().flat_map(|member| &member.shown);
         let evidence = of_members.chain(&left_out.aggregator);
-        Some(evidence.fold(finding, |finding, (source, value)| {
+        let finding = evidence.fold(finding, |finding, (source, value)| {
             finding.evidence(source, value)
-        }))
+        });
+        Some((left_out.bond, finding))
     })
 }
 
-fn without_link(node: &Node) -> impl Iterator<Item = Draft> {
+fn without_link(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
     let mut seen = BTreeSet::new();
     node.ports().filter_map(move |port| {
         let netdev = port.kernel.netdev.known()?;
@@ -104,15 +178,17 @@ fn without_link(node: &Node) -> impl Iterator<Item = Draft> {
                 None => member.name.clone(),
             })
             .collect();
-        // The bond may count a member as down whose link is up: it waits (updelay), or its ARP monitor gets no answers.
-        let has_link = |name: &str| {
-            node.link_of_netdev(name)
-                .is_some_and(|link| link.speed.known().is_some())
+        // The bond may count a member as down whose link is up: it waits (updelay), or its ARP monitor gets no answers. Some drivers report the speed
+        // that is set although there is no carrier.
+        let has_link = |member: &BondMember| {
+            let is_fast = || node.link_of_netdev(&member.name).is_some_and(|link| link.speed.known().is_some());
+            let carrier = member.has_carrier.known().copied();
+            reason(&member.name).is_none() && carrier.unwrap_or_else(is_fast)
         };
         let is_unnoticed = down.iter().any(|member| member.is_unnoticed());
         let why = if is_unnoticed {
             "has no carrier, and the bond counts it as up: it does not monitor its links (miimon) and sends into nothing"
-        } else if down.iter().all(|member| has_link(&member.name)) {
+        } else if down.iter().all(|member| has_link(member)) {
             "is down for the bond, although its link is up (updelay, or no answers to the ARP monitor)"
         } else {
             "has no link"
@@ -131,7 +207,7 @@ fn without_link(node: &Node) -> impl Iterator<Item = Draft> {
         if let Some(member) = down.first() {
             finding = finding.fill("NETDEV", &member.name);
         }
-        Some(down.iter().fold(finding, |finding, member| {
+        let finding = down.iter().fold(finding, |finding, member| {
             let (file, value) = if member.is_unnoticed() {
                 ("carrier", "0")
             } else {
@@ -144,6 +220,7 @@ fn without_link(node: &Node) -> impl Iterator<Item = Draft> {
                 }
                 None => finding,
             }
-        }))
+        });
+        Some((netdev.name.as_str(), finding))
     })
 }

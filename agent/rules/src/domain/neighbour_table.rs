@@ -51,7 +51,8 @@ fn raise_here(node: &Node, table: &str) -> Option<String> {
 
 fn neighbour_table_full(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let found = node.neighbours.tables.known().into_iter().flatten().filter_map(|(name, table)| {
-        let is_full = table.limit > 0 && table.entries.saturating_mul(10) >= table.limit.saturating_mul(9);
+        // With a limit of 0, no address can be added (`neigh_alloc`).
+        let is_full = table.entries.saturating_mul(10) >= table.limit.saturating_mul(9);
         let overflows = table.overflows.unwrap_or_default();
         if !is_full && overflows == 0 {
             return None;
@@ -90,7 +91,7 @@ fn too_small(node: &Node, expectations: &Expectations) -> Option<Draft> {
     let rails = rails.filter(|port| port.gids().is_some_and(|gids| gids.iter().any(Gid::is_routable)));
     let rails = u64::try_from(rails.count()).unwrap_or(u64::MAX);
     let needed = nodes.saturating_mul(rails);
-    (table.limit > 0 && table.limit < needed).then(|| {
+    (table.limit < needed).then(|| {
         let message = format!(
             "the neighbour table {name} may hold {} entries (gc_thresh3); {nodes} nodes on {rails} RoCE ports need {needed}",
             table.limit

@@ -33,8 +33,8 @@ pub static LINK_TYPE_DIFFERS: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "Only equal ports are compared: same driver, board and function number, attached alike. At least three \
-        quarters of them must have one type. Where they do not serve GPUs, only a port that is not ACTIVE is reported, \
-        because storage often uses the other type.",
+        quarters of them must have one type. Where they do not serve GPUs, only a port whose state is known not to be ACTIVE is \
+        reported, because storage often uses the other type.",
     inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: link_type_differs,
 };
@@ -65,7 +65,7 @@ fn link_type_differs(node: &Node, _: &Expectations) -> Vec<Draft> {
         };
         let share = exceptions.share();
         let without = exceptions.without.into_iter();
-        let judged = without.filter(|port| peers.serve_gpus || port.is_active() != Some(true));
+        let judged = without.filter(|port| peers.serve_gpus || port.is_active() == Some(false));
         findings.extend(judged.map(|port| other_link_type(&port, usual, &share)));
     }
     findings

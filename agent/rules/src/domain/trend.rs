@@ -309,7 +309,9 @@ pub static COUNTER_ERRORS: Rule = Rule {
         port_xmit_discards and roce_slow_restart (congestion: PFC, ECN), local_ack_timeout_err (missing \
         acknowledgements), and the counters of lost packets of each driver (mlx5 out_of_sequence and packet_seq_err, bnxt_re to_retransmits, seq_err_naks_rcvd and \
         oos_drop_count, irdma tcpRetransSegs, ionic tx_rdma_ack_timeout, resp_rx_outouf_seq and req_rx_pkt_seq_err, and the like; by 100000 in about an hour, and 100 times \
-        as fast as the median of the equal ports, of which there must be three). Packets are sent again and bandwidth drops, or connections break. The limits are in \
+        as fast as the median of the equal ports, of which there must be three), and its counters of connections that broke and of errors of the hardware \
+        (mlx5 req_transport_retries_exceeded, bnxt_re max_retry_exceeded, unrecoverable_err and res_mem_error, ionic req_tx_retry_excd_err, mana requester_retries_exceeded, \
+        general_hw_error and total_fatal_error; by 100, compared likewise). Packets are sent again and bandwidth drops, or connections break. The limits are in \
         expect.thresholds.",
     remedy: Remedy {
         any: "For signal errors, reseat or replace cable and transceiver. For discards, slow restarts and timeouts, \
@@ -321,7 +323,7 @@ pub static COUNTER_ERRORS: Rule = Rule {
         while its link goes down or comes up is not an error of the running link: errors of the signal, discards, slow restarts and timeouts are compared only \
         with readings since the link came up, and port-flapping reports a link that goes down again and again. Without an earlier reading, \
         a counter of lost packets is reported if it is at least 100000 and 100 times the median of the equal ports of the node, of which there must \
-        be three, so several bad ports are found if at most half of them are bad; symbol_error from 10000, port_rcv_errors from 65535 (their 16 bits stop there), link_error_recovery from 50. fec_uncorrectable, fcs_errors and physical_symbol_errors are then a warning only if they are more than IEEE 802.3 allows since \
+        be three, so several bad ports are found if at most half of them are bad; one of broken connections likewise from 1000; symbol_error from 10000, port_rcv_errors from 65535 (their 16 bits stop there), link_error_recovery from 50. fec_uncorrectable, fcs_errors and physical_symbol_errors are then a warning only if they are more than IEEE 802.3 allows since \
         boot and, for each time that the link went down and once for the boot, all blocks of a tenth of a second. An InfiniBand port is also reported \
         without equals if it counted 10000 in symbol_error, or 65535, and more on average since boot than the limit for an hour. A sender tries again at most 7 times (InfiniBand Architecture Specification, 9.7.5), so one failed job with thousands of \
         queue pairs counts less. A switch that forwards a frame before it has received all of it passes a wrong checksum on: with fcs_errors and without \

@@ -2,6 +2,7 @@
 
 use rdma_health_kernel::recording::{Answer, Question};
 use rdma_health_node::{SourceStatus, Unread, UnreadKind, history::History};
+use rdma_health_rules::Severity;
 use serde_json::{Value, json};
 
 use super::{netlink::qsfp, *};
@@ -136,6 +137,115 @@ fn a_member_that_only_the_bond_counts_as_down_is_not_told_to_have_no_link() {
     let shown = message(&node, &auto(), "bond-degraded");
     assert!(shown.contains("although its link is up"), "{shown}");
     assert!(!shown.contains("has no link"), "{shown}");
+}
+
+/// The rails of a node with a bond for storage, both of whose members have these files, and the bond this one.
+fn all_members(files: &[(&str, &str)], of_bond: &[(&str, &str)]) -> Node {
+    node("h100-connectx7", |tree| {
+        let bonding = "sys/devices/virtual/net/bond0/bonding";
+        tree.write(&format!("{bonding}/slaves"), format!("{}\n", MEMBERS.join(" ")))
+            .unwrap();
+        for (file, value) in of_bond {
+            tree.write(&format!("{bonding}/{file}"), format!("{value}\n"))
+                .unwrap();
+        }
+        for member in MEMBERS {
+            let device = tree.path(&format!("/net/{member}/mtu")).replace("/mtu", "");
+            for (file, value) in files {
+                tree.write(&format!("{device}/{file}"), format!("{value}\n"))
+                    .unwrap();
+            }
+        }
+    })
+}
+
+#[test]
+fn a_bond_none_of_whose_members_carries_traffic_is_critical_whatever_shows_it() {
+    const UP: (&str, &str) = ("bonding_slave/mii_status", "up");
+    const DOWN: (&str, &str) = ("bonding_slave/mii_status", "down");
+    const NO_CARRIER: (&str, &str) = ("carrier", "0");
+    const BACKUP: (&str, &str) = ("bonding_slave/state", "backup");
+    let lacp = |actor, partner| {
+        let actor = ("bonding_slave/ad_actor_oper_port_state", actor);
+        let partner = ("bonding_slave/ad_partner_oper_port_state", partner);
+        [UP, ("bonding_slave/ad_aggregator_id", "1"), actor, partner]
+    };
+    let found = |files: &[(&str, &str)], of_bond: &[(&str, &str)]| {
+        let node = all_members(files, of_bond);
+        let findings = findings(&node, &auto(), "bond-degraded");
+        let found = findings
+            .into_iter()
+            .map(|finding| (finding.severity, finding.message));
+        found.collect::<Vec<_>>()
+    };
+    let aggregator = [("ad_aggregator", "1")];
+    let silent: [(&[_], &[_], _); 5] = [
+        (&[UP, NO_CARRIER], &[], "no carrier, and the bond counts it as up"),
+        (&[DOWN, NO_CARRIER], &[], "no link"),
+        (&[DOWN], &[], "no link"),
+        (&[UP, BACKUP], &[], "is a backup"),
+        (&lacp("13", "5"), &aggregator, "LACP does not use it"),
+    ];
+    for (files, of_bond, why) in silent {
+        let found = found(files, of_bond);
+        assert_eq!(found.len(), 1, "{files:?} {found:?}");
+        assert_eq!(found[0].0, Severity::Critical);
+        assert!(
+            found[0].1.starts_with("no member of bond0") && found[0].1.contains(why),
+            "{found:?}"
+        );
+    }
+    // Both in use; a switch without LACP, of which the kernel uses one.
+    for sound in [lacp("61", "61"), lacp("77", "1")] {
+        assert_eq!(found(&sound, &aggregator), []);
+    }
+    // The same without an aggregator: the states of LACP mean nothing.
+    assert_eq!(found(&lacp("13", "5"), &[]), []);
+}
+
+#[test]
+fn a_member_that_sysfs_lists_and_netlink_does_not_have_is_unread() {
+    let member = |name: &str| json!({"ifname": name, "master": 20, "linkinfo": {"slave-data": {"mii-status": 0, "ad-aggregator-id": 1}}});
+    let unread = |members: Vec<Value>| {
+        let bond = json!([{"ifi-index": 20, "linkinfo": {"kind": "bond"}}]);
+        let mode = json!([{"linkinfo": {"data": {"mode": 4, "ad-info": {"aggregator": 1}}}}]);
+        let answers = vec![
+            ("rt-link", "getlink", "bond0".to_owned(), bond),
+            ("rt-link", "getlink-bond", "bond0".to_owned(), mode),
+            (
+                "rt-link",
+                "getlink-members",
+                "bond0".to_owned(),
+                Value::from(members),
+            ),
+        ];
+        let node = bonded(true, &answers);
+        let all = node.unread().map(|(_, unread)| unread.to_string());
+        all.filter(|unread| unread.contains("bonding/slaves"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(unread(MEMBERS.map(member).to_vec()), [""; 0]);
+    for few in [vec![], vec![member(MEMBERS[0])]] {
+        let found = unread(few);
+        assert!(found.len() == 1 && found[0].contains(MEMBERS[1]), "{found:?}");
+    }
+}
+
+#[test]
+fn a_member_without_a_carrier_has_no_link_although_its_driver_reports_a_speed() {
+    let mut answers = of_members("linkmodes-get", |_| json!([{"speed": 25_000, "lanes": 1}]));
+    answers.extend(of_members("linkstate-get", |n| {
+        if n == 1 {
+            json!([{"link": 0, "ext-state": 4}])
+        } else {
+            json!([{"link": 1}])
+        }
+    }));
+    let shown = message(&bonded(false, &answers), &auto(), "bond-degraded");
+    assert!(
+        shown.contains("has no link") && shown.contains("No cable"),
+        "{shown}"
+    );
 }
 
 /// The findings of a rule after ten minutes in which a counter of the second member rose so.

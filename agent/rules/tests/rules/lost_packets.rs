@@ -55,7 +55,6 @@ fn lost_packets_of_every_driver_are_found_with_earlier_readings_as_without() {
         "tx_rdma_ack_timeout",
         "resp_rx_outouf_seq",
         "req_rx_pkt_seq_err",
-        "req_tx_retry_excd_err",
         "requester_timeout",
     ] {
         let found = |devices: &[&str], rise, usual| {
@@ -87,6 +86,41 @@ fn lost_packets_of_every_driver_are_found_with_earlier_readings_as_without() {
             "{counter}: equal ports lose packets, too"
         );
         assert_eq!(found(&[], 0, 10_000_000), [""; 0], "{counter}: all of them");
+    }
+}
+
+#[test]
+fn broken_connections_and_errors_of_the_hardware_have_a_limit_of_their_own() {
+    let healthy = node("h100-connectx7", |_| {});
+    for counter in [
+        "req_transport_retries_exceeded",
+        "max_retry_exceeded",
+        "unrecoverable_err",
+        "res_mem_error",
+        "req_tx_retry_excd_err",
+        "requester_retries_exceeded",
+        "general_hw_error",
+        "total_fatal_error",
+    ] {
+        let found = |rise, usual| {
+            let watched = risen(&healthy, counter, &["mlx5_0"], rise, usual);
+            findings(&watched, &auto(), "counter-errors")
+        };
+        assert_eq!(found(50, 0).len(), 0, "{counter}: a few");
+        assert_eq!(found(5000, 4000).len(), 0, "{counter}: a job that ended");
+        let one = found(500, 0).remove(0);
+        assert_eq!(one.severity, rdma_health_rules::Severity::Warning, "{counter}");
+        let words = format!("{counter} by 500 in 10 min (limit 100; ");
+        assert!(one.message.contains(&words), "{}", one.message);
+        assert!(
+            one.remedy.contains("Connections of this port broke"),
+            "{}",
+            one.remedy
+        );
+        // Without an earlier reading.
+        let mut once = risen(&healthy, counter, &["mlx5_0"], 5000, 0);
+        once.history = None;
+        assert_eq!(of(&once, &auto(), "counter-errors"), ["mlx5_0:1 warning"]);
     }
 }
 

@@ -507,6 +507,13 @@ fn a_neighbour_table_without_room_is_reported() {
         ["node warning"]
     );
     assert_eq!(of(&with(20, 7), &auto(), "neighbour-table-full"), ["node info"]);
+    // Without any room, it is full from the beginning.
+    for entries in [0, 20] {
+        let table =
+            json!([{"name": "arp_cache", "thresh2": 0, "thresh3": 0, "config": {"entries": entries}}]);
+        let none = answering(RAILS, &[("rt-neigh", "getneightbl", "", table)], |_| {});
+        assert_eq!(of(&none, &auto(), "neighbour-table-full"), ["node warning"]);
+    }
     // Eight rails and a bond, each with an entry for each node.
     let fleet = |nodes: u32| Expectations {
         fleet_nodes: Some(nodes),

@@ -158,6 +158,21 @@ fn an_adapter_in_the_other_link_type_is_found_and_its_port_is_reported_once() {
 }
 
 #[test]
+fn a_storage_port_of_another_link_type_is_reported_only_if_its_state_is_known() {
+    let with = |state: &str| {
+        let node = node("infiniband-ndr", |tree| {
+            set(tree, "/mlx5_2/ports/1/link_layer", "Ethernet");
+            set(tree, "/mlx5_2/ports/1/state", state);
+        });
+        of(&node, &auto(), "link-type-differs")
+    };
+    assert_eq!(with("1: DOWN"), ["mlx5_2:1 warning"]);
+    for other in ["4: ACTIVE", "garbage"] {
+        assert_eq!(with(other), [""; 0], "{other}");
+    }
+}
+
+#[test]
 fn a_lost_partition_key_is_found_by_the_equals_of_the_port() {
     let with_keys = |keys: [&[u16]; 4]| {
         let mut node = node("infiniband-ndr", |_| {});

@@ -10,8 +10,9 @@ use super::{
     IFLA_IFNAME, IFLA_MASTER, question,
 };
 use crate::{
-    fact::Fact,
+    fact::{Fact, Unread, UnreadKind},
     lacp::{self, Lacp},
+    root::Scope,
 };
 
 /// Maximum number of members of a bond.
@@ -64,6 +65,23 @@ impl Member {
 }
 
 impl Bond {
+    /// Reports the members that sysfs lists and netlink does not have.
+    pub(super) fn report_missing(&self, scope: &Scope<'_>, netdev: &str) {
+        let file = format!("/sys/class/net/{netdev}/bonding/slaves");
+        let listed = Scope::new(scope.root()).collected(&file);
+        let names = listed.known().map_or("", String::as_str).split_whitespace();
+        let is_missing = |name: &&str| !self.members.iter().any(|member| member.name == **name);
+        // Beyond the maximum, none is read.
+        let missing: Vec<_> = names.take(MAX_MEMBERS).filter(is_missing).collect();
+        if !missing.is_empty() {
+            let _: Fact<()> = scope.fail(Unread {
+                source: format!("netlink rt-link getlink-members {netdev}"),
+                kind: UnreadKind::Malformed,
+                detail: format!("no answer about {}, which {file} lists", missing.join(", ")),
+            });
+        }
+    }
+
     /// Members with a link that carry no traffic in mode 802.3ad.
     pub fn outside(&self) -> impl Iterator<Item = &Member> {
         let all: Vec<_> = self.members.iter().map(Member::lacp).collect();
@@ -130,6 +148,8 @@ struct AdInfo {
 
 impl BondData {
     fn with(self, members: impl Iterator<Item = MemberMessage>) -> Bond {
+        /// `BOND_MODE_8023AD`; in other modes an aggregator decides nothing.
+        const LACP: u64 = 4;
         const MODES: [&str; 7] = [
             "balance-rr",
             "active-backup",
@@ -144,7 +164,10 @@ impl BondData {
         members.sort_by(|a, b| a.name.cmp(&b.name));
         Bond {
             mode: mode.map_or_else(|| format!("mode {}", self.mode), |mode| (*mode).to_owned()),
-            aggregator: self.ad_info.and_then(|info| info.aggregator),
+            aggregator: self
+                .ad_info
+                .filter(|_| self.mode == LACP)
+                .and_then(|info| info.aggregator),
             members,
         }
     }
@@ -237,6 +260,13 @@ mod tests {
         let bond = data.with(members.into_iter());
         let outside: Vec<_> = bond.outside().map(|member| member.name.as_str()).collect();
         assert_eq!((bond.mode.as_str(), outside), ("802.3ad", vec!["eth1"]));
+    }
+
+    #[test]
+    fn only_lacp_has_an_aggregator_that_decides() {
+        let data = json!({"mode": 1, "ad-info": {"aggregator": 1}});
+        let data: BondData = serde_json::from_value(data).unwrap();
+        assert_eq!(data.with(std::iter::empty()).aggregator, None);
     }
 
     #[test]

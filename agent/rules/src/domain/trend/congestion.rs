@@ -1,6 +1,9 @@
 //! Counters that rise because the network is congested or does not answer: no cable explains them.
 
-use rdma_health_node::{Port, history::LOST_PACKETS};
+use rdma_health_node::{
+    Port,
+    history::{BROKEN_CONNECTIONS, LOST_PACKETS},
+};
 
 use super::{COUNTER_ERRORS, Rise};
 use crate::{FindingCase, Remedy};
@@ -13,9 +16,13 @@ const UNANSWERED: &str = "local_ack_timeout_err";
 /// What the counters of a port that rose mean together, and what to do.
 pub(super) fn case(port: &Port<'_>, rises: &[Rise]) -> (FindingCase, Remedy) {
     let all = |is_meant: &dyn Fn(&str) -> bool| rises.iter().all(|rise| is_meant(rise.counter));
-    let is_lost = |counter: &str| counter == UNANSWERED || LOST_PACKETS.contains(&counter);
+    let is_broken = |counter: &str| BROKEN_CONNECTIONS.contains(&counter);
+    let is_lost =
+        |counter: &str| counter == UNANSWERED || LOST_PACKETS.contains(&counter) || is_broken(counter);
     if all(&|counter| counter == UNANSWERED) {
         (FindingCase::Unanswered, NO_ACKNOWLEDGEMENT)
+    } else if all(&is_broken) {
+        (FindingCase::Unanswered, BROKEN)
     } else if all(&is_lost) {
         (FindingCase::Unanswered, LOST)
     } else if !all(&|counter| is_lost(counter) || OF_CONGESTION.contains(&counter)) {
@@ -48,6 +55,14 @@ const LOST: Remedy = Remedy {
     any: "Packets of this port are lost on the way. The counters show no bad signal, so leave the cable as it is. Compare the flow control \
         (PFC, ECN, priorities) of this port and of its switch port with that of the equal ports, and read the drop and error counters of the switch port.",
     host: "ethtool -S NETDEV | grep -i -e discard -e pause -e err; mlnx_qos -i NETDEV, or dcb pfc show dev NETDEV",
+    ..Remedy::all("")
+};
+
+/// What to do about connections that break without another error.
+const BROKEN: Remedy = Remedy {
+    any: "Connections of this port broke: retries ended without an answer, or the adapter itself gave them up. Read the kernel log for errors of the adapter and \
+        the error of the job. Run rdma-health check on the nodes that this one talks to, and read the drop and error counters of the switch ports between them.",
+    host: "journalctl -k | grep -e ADDRESS -e NETDEV; rdma statistic show link DEVICE/1",
     ..Remedy::all("")
 };
 

@@ -1,12 +1,18 @@
-//! Lost packets that are sent again: each network has some, so a port is compared with its equals.
+//! Lost packets that are sent again, and connections that break: each network has some, so a port is compared with its equals.
 
-use rdma_health_node::{Node, Port, history::LOST_PACKETS, words::duration};
+use rdma_health_node::{
+    Node, Port,
+    history::{BROKEN_CONNECTIONS, LOST_PACKETS},
+    words::duration,
+};
 
 use super::{FEWEST, HOUR, Rise, TIMES, counter, median};
 
 /// The least rise in about an hour that is reported. A sender tries again at most 7 times (InfiniBand Architecture Specification, 9.7.5), so one failed job
 /// with thousands of queue pairs counts less.
 pub(super) const LEAST: u64 = 100_000;
+/// The same of connections that broke: each is one count. The end of a peer breaks those of all rails alike.
+pub(super) const LEAST_BROKEN: u64 = 100;
 /// In this period, in seconds, at least and at most.
 const PERIOD: (u64, u64) = (60, HOUR + 300);
 
@@ -14,6 +20,8 @@ const PERIOD: (u64, u64) = (60, HOUR + 300);
 struct Risen<'a> {
     port: Port<'a>,
     counter: &'static str,
+    /// The least rise that is reported.
+    least: u64,
     value: u64,
     rise: u64,
     seconds: u64,
@@ -26,6 +34,13 @@ impl Risen<'_> {
     }
 }
 
+/// Every counter with the least rise that is reported.
+fn judged() -> Vec<(&'static str, u64)> {
+    let lost = LOST_PACKETS.map(|name| (name, LEAST));
+    let broken = BROKEN_CONNECTIONS.map(|name| (name, LEAST_BROKEN));
+    lost.into_iter().chain(broken).collect()
+}
+
 /// The rises that equal ports do not have, and those of ports without equals, each with its port.
 pub(super) fn rises(node: &Node) -> Vec<(Port<'_>, Rise)> {
     if node.history.is_none() {
@@ -36,12 +51,12 @@ pub(super) fn rises(node: &Node) -> Vec<(Port<'_>, Rise)> {
         .ports()
         .filter(is_judged)
         .flat_map(|port| {
-            LOST_PACKETS
+            judged()
                 .into_iter()
-                .filter_map(move |name| risen(node, port, name))
+                .filter_map(move |(name, least)| risen(node, port, name, least))
         })
         .collect();
-    let high = |risen: &&Risen<'_>| risen.rise >= LEAST;
+    let high = |risen: &&Risen<'_>| risen.rise >= risen.least;
     // Most nodes have none, and finding the equal ports is costly.
     if !all.iter().any(|risen| high(&risen)) {
         return Vec::new();
@@ -67,12 +82,13 @@ pub(super) fn rises(node: &Node) -> Vec<(Port<'_>, Rise)> {
     found.collect()
 }
 
-fn risen<'a>(node: &'a Node, port: Port<'a>, name: &'static str) -> Option<Risen<'a>> {
+fn risen<'a>(node: &'a Node, port: Port<'a>, name: &'static str, least: u64) -> Option<Risen<'a>> {
     let value = counter(&port, name)?;
     let (rise, seconds) = node.rise(&port, None, name, value, PERIOD)?;
     Some(Risen {
         port,
         counter: name,
+        least,
         value,
         rise,
         seconds,
@@ -87,10 +103,11 @@ fn rise(risen: &Risen<'_>, usual: Option<f64>) -> Rise {
     Rise {
         counter: risen.counter,
         words: format!(
-            "{} by {} in {} (limit {LEAST}; {equals})",
+            "{} by {} in {} (limit {}; {equals})",
             risen.counter,
             risen.rise,
-            duration(risen.seconds)
+            duration(risen.seconds),
+            risen.least
         ),
         file: risen.port.file(&format!("hw_counters/{}", risen.counter)),
         value: risen.value,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_node::{
     Cable, Node, Port,
-    history::LOST_PACKETS,
+    history::{BROKEN_CONNECTIONS, LOST_PACKETS},
     netdev::{
         counters::{FCS_ERRORS, FEC_UNCORRECTABLE, SYMBOL_ERRORS},
         name_in_history,
@@ -43,6 +43,9 @@ const OF_CABLE: [(&str, u64); 3] = [
     (FCS_ERRORS, 100_000),
     (SYMBOL_ERRORS, 100_000),
 ];
+
+/// Connections that a port lost since its driver started, without a time: jobs that failed long ago count, too.
+const BROKEN: u64 = 1000;
 
 /// Those of [`OF_LOSS`] and [`OF_CABLE`] that a bad signal raises.
 const OF_SIGNAL: [&str; 6] = [
@@ -255,7 +258,9 @@ fn above_equals(node: &Node) -> BTreeMap<Subject, Draft> {
             .flat_map(|port| node.cables_of(port))
             .collect();
         let of_packets = LOST_PACKETS.map(|name| (name, packets::LEAST));
-        for (name, least) in of_packets.into_iter().chain(OF_LOSS).chain(OF_CABLE) {
+        let of_connections = BROKEN_CONNECTIONS.map(|name| (name, BROKEN));
+        let of_packets = of_packets.into_iter().chain(of_connections);
+        for (name, least) in of_packets.chain(OF_LOSS).chain(OF_CABLE) {
             let all: Vec<_> = cables
                 .iter()
                 .filter_map(|cable| Some((cable, total(node, cable, name)?)))
