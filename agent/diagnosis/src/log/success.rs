@@ -177,6 +177,8 @@ pub(super) struct Successes {
     pub(super) one_node: bool,
     /// The log shows no other host than one.
     pub(super) one_host: bool,
+    /// It shows several ranks of NCCL on that host, no others, and no setting that asks for RDMA.
+    pub(super) ranks_within: bool,
 }
 
 impl Successes {
@@ -323,6 +325,8 @@ impl Successes {
             {
                 true
             }
+            // NCCL informs, and does not warn, that it goes on without the library and the network between nodes.
+            K::NoLibrary | K::SocketFallback if self.ranks_within && informs(symptom) => true,
             // The subnet manager waited for the link.
             K::PortNotActive if symptom.text.contains("SM port is down") => before(self.subnet),
             K::PortNotActive => {
@@ -473,6 +477,11 @@ fn names_end(lower: &str) -> bool {
     ["stop\"", "end\"", "finish", "complete", "done\""]
         .iter()
         .any(|word| lower.contains(word))
+}
+
+/// Whether NCCL reports it at the level of information.
+fn informs(symptom: &Symptom) -> bool {
+    symptom.text.contains("NCCL INFO ")
 }
 
 /// Whether a success came after the line of a symptom.
