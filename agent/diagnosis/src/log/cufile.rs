@@ -27,7 +27,7 @@ const REASONS: [&str; 12] = [
 /// Words of CUDA's own errors, in lower case.
 const OF_GPU: [&str; 3] = ["cuinit", "cuda_error", "no gpu"];
 
-/// What a line in lower case of that log shows: `Some(None)` if it is no failure.
+/// What a line in lower case of that log shows: `Some(None)` if nothing failed.
 #[expect(
     clippy::option_option,
     reason = "no line of that log, one without a failure, or a failure"

@@ -234,7 +234,12 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
         return peer_memory_of_amd(case, scales);
     }
     if let Some(symptom) = of_storage(case) {
-        scales.insisted_step = Some(step_of_storage(&symptom.text.to_ascii_lowercase()).to_owned());
+        let step = step_of_storage(&symptom.text.to_ascii_lowercase());
+        scales.insisted_step = Some(step.to_owned());
+        // Nothing is missing between GPU and storage of another kind.
+        if step == STORAGE_FILES {
+            return scales.unseen("the file system and the device of the file (df -T, lsblk)");
+        }
         return scales.fits(&symptom.source, &symptom.text);
     }
     if !gdrcopy(case, scales) {
@@ -427,7 +432,7 @@ fn gdrcopy(case: &Case<'_>, scales: &mut Scales) -> bool {
 
 /// The step where GDRCopy's library and module do not understand each other.
 const GDR_VERSION: &str = "The file /dev/gdrdrv does not lead to a module of GDRCopy that this library understands. Compare grep gdrdrv /proc/devices with ls -l /dev/gdrdrv: the major numbers must be the same; if gdrdrv is not in \
-    the list, another driver has taken its number. Reload the module and make the file anew: modprobe -r gdrdrv, rm /dev/gdrdrv, then gdrcopy's insmod.sh or modprobe gdrdrv. If the numbers agree, the module is \
+    the list, another driver has taken its number. Reload the module and make the file again: modprobe -r gdrdrv, rm /dev/gdrdrv, then gdrcopy's insmod.sh or modprobe gdrdrv. If the numbers agree, the module is \
     older than the library (modinfo gdrdrv): install both from one release.";
 
 /// The step where GDRCopy cannot pin GPU memory.

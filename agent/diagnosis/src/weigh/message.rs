@@ -79,8 +79,8 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
-/// libfabric has another provider than the one that was asked for.
-const OTHER_PROVIDER: &str = "The provider of libfabric that was asked for finds nothing here (-61), and the log lists another one with devices. Let the program use that one: FI_PROVIDER=NAME (efa for AWS, cxi for Slingshot, psm3 or opx \
+/// libfabric has another provider than the one that the program selects.
+const OTHER_PROVIDER: &str = "The provider of libfabric that the program selects finds nothing here (-61), and the log lists another one with devices. Let the program use that one: FI_PROVIDER=NAME (efa for AWS, cxi for Slingshot, psm3 or opx \
     for Omni-Path), or its own setting. A program that is written for verbs only (RC queue pairs) cannot use an EFA: look for a release or transport of it that supports libfabric's efa, or use TCP. fi_info -p NAME -v \
     shows the capabilities of a provider.";
 
