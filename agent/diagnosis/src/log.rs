@@ -317,7 +317,9 @@ impl LogReader {
                 .settings
                 .get("NCCL_NET")
                 .is_some_and(|net| net.eq_ignore_ascii_case("ib"));
-        let ranks_within = self.recogniser.ranks().are_within() && !asks_rdma;
+        let is_local = |symptom: &Symptom| symptom.kind == SymptomKind::ComputeError;
+        let has_local_failure = self.log.symptoms.iter().any(is_local);
+        let ranks_within = self.recogniser.ranks().are_within(has_local_failure) && !asks_rdma;
         let successes = self.recogniser.successes();
         successes.ranks_within = ranks_within && searched_in_vain(&self.log.symptoms);
         successes.one_node = self.log.nodes == Some(1);

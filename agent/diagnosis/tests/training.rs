@@ -27,7 +27,10 @@ fn ranks_on_one_host_need_no_libibverbs() {
     let missed = |log: String| first(&log).0;
     // The others may be on other hosts.
     assert_eq!(missed(searched("axon", 1)), "userspace-libraries");
-    assert_eq!(missed(searched("n1", 2) + &searched("n2", 2)), "userspace-libraries");
+    assert_eq!(
+        missed(searched("n1", 2) + &searched("n2", 2)),
+        "userspace-libraries"
+    );
     let all = "axon:5020:5090 [0] NCCL INFO comm 0x1 rank 0 nranks 16 cudaDev 0\n";
     assert_eq!(missed(searched("axon", 4) + all), "userspace-libraries");
     let set = "axon:5020:5090 [0] NCCL INFO NCCL_IB_HCA set to mlx5_0\n";
@@ -39,7 +42,8 @@ fn ranks_on_one_host_need_no_libibverbs() {
 
 #[test]
 fn a_crash_at_the_end_is_shown() {
-    const IB: &str = "n1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]\nn1:1:2 [0] NCCL INFO Using network IB\n";
+    const IB: &str =
+        "n1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]\nn1:1:2 [0] NCCL INFO Using network IB\n";
     let (cause, step) = first(&format!("{IB}Segmentation fault (core dumped)\n"));
     assert_eq!(cause, "communication-library");
     assert!(step.contains("coredumpctl"), "{step}");
@@ -48,10 +52,16 @@ fn a_crash_at_the_end_is_shown() {
     assert!(step.contains("--shm-size"), "{step}");
     let killed = read(&format!("{IB}Killed\n"));
     assert!(
-        killed.symptoms.iter().any(|symptom| symptom.grade == Grade::Unrecognised),
+        killed
+            .symptoms
+            .iter()
+            .any(|symptom| symptom.grade == Grade::Unrecognised),
         "{killed:?}"
     );
-    assert_eq!(kinds("pcieport 0000:00:01.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer"), []);
+    assert_eq!(
+        kinds("pcieport 0000:00:01.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer"),
+        []
+    );
 }
 
 #[test]

@@ -154,13 +154,15 @@ impl Ranks {
         }
     }
 
-    /// Whether several ranks of NCCL are in the log, all on one host, and nothing shows that there are others.
-    pub(super) fn are_within(&self) -> bool {
+    /// Whether several ranks of NCCL are in the log, all on one host, and nothing shows that there are others. The GPUs of one process may be the part of a job
+    /// that has a process on each host; they count as ranks where something within the host failed.
+    pub(super) fn are_within(&self, has_local_failure: bool) -> bool {
+        let pids: BTreeSet<u64> = self.processes.iter().map(|(_, pid, _)| *pid).collect();
         let mut hosts = self.processes.iter().map(|(host, ..)| host);
         let is_one = hosts.next().is_some_and(|first| hosts.all(|host| host == first));
         let seen = u64::try_from(self.processes.len()).unwrap_or(u64::MAX);
         is_one
-            && seen > 1
+            && (pids.len() > 1 || has_local_failure && seen > 1)
             && seen >= self.all
             && self.hosts.len() < 2
             && !self.labelled
