@@ -77,8 +77,11 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     } else {
         Grade::Secondary
     };
-    // What ended a job where RDMA did not fail has a cause, too.
-    let is_of_other = |symptom: &Symptom| symptom.grade == Grade::Unrecognised && symptom.kind.is_of_other();
+    // What ended a job where RDMA did not fail has a cause, too, and so has a rank that is late.
+    let is_of_other = |symptom: &Symptom| {
+        symptom.grade == Grade::Unrecognised
+            && (symptom.kind.is_of_other() || symptom.kind == SymptomKind::CollectiveTimeout)
+    };
     let primary: Vec<&Symptom> = symptoms
         .iter()
         .filter(|symptom| symptom.grade >= least || is_of_other(symptom))

@@ -13,6 +13,8 @@ mod compile;
 mod components;
 mod connection;
 mod consequence;
+mod crash;
+mod cufile;
 mod decoration;
 mod dkms;
 mod document;
@@ -33,6 +35,7 @@ mod install;
 mod interfaces;
 mod journal;
 mod kernel;
+mod launch;
 mod line;
 mod listing;
 mod loader;
@@ -279,6 +282,9 @@ impl LogReader {
         }
         self.doubt_accounts();
         gpu::settle(&mut self.log.symptoms);
+        if self.log.marks.no_nvswitch {
+            gpu::doubt_manager(&mut self.log.symptoms);
+        }
         self.owners.settle(&mut self.log.symptoms);
         for symptom in &mut self.log.symptoms {
             if self.recogniser.is_refusal_over_tcp(symptom) {
@@ -312,7 +318,19 @@ impl LogReader {
             let within = (self.channels == (true, false)).then_some(1);
             self.log.nodes = counted.or(within);
         }
+        let asks_rdma = ["NCCL_IB_HCA", "NCCL_IB_GID_INDEX"]
+            .iter()
+            .any(|name| self.log.settings.contains_key(*name))
+            || self
+                .log
+                .settings
+                .get("NCCL_NET")
+                .is_some_and(|net| net.eq_ignore_ascii_case("ib"));
+        let is_local = |symptom: &Symptom| symptom.kind == SymptomKind::ComputeError;
+        let has_local_failure = self.log.symptoms.iter().any(is_local);
+        let ranks_within = self.recogniser.ranks().are_within(has_local_failure) && !asks_rdma;
         let successes = self.recogniser.successes();
+        successes.ranks_within = ranks_within && searched_in_vain(&self.log.symptoms);
         successes.one_node = self.log.nodes == Some(1);
         successes.one_host = self.log.hosts.len() < 2 && self.log.nodes.is_none_or(|nodes| nodes < 2);
         self.log.active_port = successes.active_port;
@@ -330,6 +348,9 @@ impl LogReader {
             whole::of_firmware(&mut self.log, symptom);
         }
         self.recogniser.interfaces().settle(&mut self.log);
+        if self.recogniser.lists_provider() {
+            whole::of_other_provider(&mut self.log);
+        }
         whole::settle(&mut self.log, self.recogniser.ranks());
         consequence::settle(&mut self.log.symptoms);
         let successes = self.recogniser.successes();
@@ -376,11 +397,34 @@ impl LogReader {
                 .for_each(Symptom::follows_another);
             self.add(symptom);
         }
+        self.add_crash();
         let says_more =
             |symptom: &Symptom| symptom.grade > Grade::Note && symptom.kind != SymptomKind::JobFailed;
         if !self.log.symptoms.iter().any(says_more)
             && let Some(symptom) = self.recogniser.unwarned()
         {
+            self.add(symptom);
+        }
+    }
+
+    /// A process that the system ended, if nothing else that failed may be the reason.
+    fn add_crash(&mut self) {
+        let is_end =
+            |symptom: &Symptom| matches!(symptom.kind, SymptomKind::RankFailed | SymptomKind::JobFailed);
+        let may_be_reason = |symptom: &Symptom| {
+            symptom.grade > Grade::Note && !is_end(symptom) && symptom.kind != SymptomKind::Unrecognised
+                || symptom.kind.is_of_other()
+                || symptom.kind == SymptomKind::GpuError
+        };
+        if self.log.symptoms.iter().any(may_be_reason) {
+            return;
+        }
+        if let Some(symptom) = self.recogniser.ended_by_system() {
+            self.log
+                .symptoms
+                .iter_mut()
+                .filter(|symptom| is_end(symptom))
+                .for_each(Symptom::follows_another);
             self.add(symptom);
         }
     }
@@ -623,6 +667,19 @@ impl LogReader {
             self.add(*symptom);
         }
     }
+}
+
+/// Whether the only reason why NCCL uses TCP is that it did not find libibverbs, which a host without an adapter does not have.
+fn searched_in_vain(symptoms: &[Symptom]) -> bool {
+    symptoms
+        .iter()
+        .any(|symptom| symptom.kind == SymptomKind::NoLibrary)
+        && !symptoms.iter().any(|symptom| {
+            matches!(
+                symptom.kind,
+                SymptomKind::NoDevice | SymptomKind::OpenFailed | SymptomKind::NoProvider
+            )
+        })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod dma;
 mod exhausted;
 mod fabric;
 mod gid;
+mod gpu;
 mod hardware;
 mod job;
 mod library;
@@ -27,13 +28,14 @@ pub(crate) use crash::driver_firmware;
 pub(crate) use dma::{acs, gpu_address, iommu, peer_memory};
 pub(crate) use fabric::guids;
 pub(crate) use gid::{gid_index, gid_missing, other_namespace};
+pub(crate) use gpu::gpu_program;
 pub(crate) use hardware::{
     device_fault, device_present, devices_missing, gpu_fault, host_load, host_memory, pci_path, slot_power,
     software, virtual_functions,
 };
 pub(crate) use job::{
-    application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed, shared_memory,
-    stalled, tcp_connection, userspace,
+    LATE, application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed,
+    shared_memory, stalled, tcp_connection, userspace,
 };
 pub(crate) use library::gpu_initiated;
 pub(crate) use limits::{memlock, resources};

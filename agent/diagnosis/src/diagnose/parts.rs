@@ -9,7 +9,7 @@ use crate::{
     log::Log,
     outcome::{Cause, Confidence},
     symptom::{Grade, Symptom, SymptomKind},
-    weigh::{IWARP, Scales},
+    weigh::{IWARP, LATE, Scales},
 };
 
 /// The next step where a log shows a failure and nothing on the node explains it.
@@ -18,12 +18,7 @@ pub(super) fn unexplained(symptoms: &[Symptom]) -> Option<String> {
         symptom.kind == SymptomKind::CollectiveTimeout && symptom.grade == Grade::Unrecognised
     };
     if symptoms.iter().any(is_late) {
-        return Some(
-            "Find the rank that is late: compare the last enqueued and the last completed work of all ranks in their own logs, or in the dumps of the \
-            flight recorder (TORCH_NCCL_TRACE_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1), and show where it waits: py-spy dump --pid PID. If \
-            all ranks wait in the same operation, run with NCCL_DEBUG=INFO: its lines show the network and the errors there."
-                .into(),
-        );
+        return Some(LATE.to_owned());
     }
     let is_failure = |symptom: &Symptom| symptom.line.is_some() && symptom.grade == Grade::Failure;
     symptoms.iter().any(is_failure).then(|| {
@@ -63,10 +58,20 @@ pub(super) fn left_out(symptoms: &[Symptom]) -> Option<String> {
     if of_log.clone().any(is_of_ranges) {
         return Some(ROOM.to_owned());
     }
+    if of_log
+        .clone()
+        .any(|symptom| symptom.kind == SymptomKind::NoLibrary)
+    {
+        return Some(WITHIN.to_owned());
+    }
     of_log
         .any(is_of_iwarp)
         .then(|| format!("If the program works without the adapter, nothing. {IWARP}"))
 }
+
+/// What to do where NCCL found no libibverbs and its ranks are on one host, as far as the log shows.
+const WITHIN: &str = "If the job runs on this host only, nothing: NCCL did not find libibverbs, and uses NVLink, PCIe or shared memory between GPUs of one host. If it has other hosts with RDMA adapters, \
+    install rdma-core (on Debian and Ubuntu libibverbs1 and ibverbs-providers) where the job runs.";
 
 /// What to do where the kernel had no room for address ranges that the adapter itself does without.
 const ROOM: &str = "The adapter works without the address ranges that the kernel had no room for. If the node is to have virtual functions, or all memory of its GPUs is to be reached over \

@@ -14,7 +14,7 @@ mod tools;
 use std::sync::LazyLock;
 
 use super::{
-    attach, cluster, codes, compile, components, fabric, grammar, install,
+    attach, cluster, codes, compile, components, fabric, grammar, install, launch,
     line::number,
     operator,
     phrases::{Occurrence, Phrases},
@@ -347,6 +347,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         // What is not built has reported nothing yet.
         .or_else(|| built_by_dkms(lower))
         .or_else(|| services::find(lower))
+        .or_else(|| launch::find(lower))
         // The failed attachment says more than what a plugin did not find for it.
         .or_else(|| attach::find(lower))
     {

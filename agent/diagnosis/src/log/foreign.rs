@@ -122,6 +122,34 @@ pub(crate) fn names_no_address(lower: &str) -> bool {
     WORDS.iter().any(|words| lower.contains(words)) || asks()
 }
 
+/// Whether a line in lower case reports that NVSHMEM did not connect its processes, which it does over TCP before it uses a transport.
+pub(super) fn is_of_bootstrap(lower: &str, errno: Option<Errno>) -> bool {
+    const TRANSPORTS: [&str; 9] = [
+        "ibrc",
+        "ibgda",
+        "ibdevx",
+        "ibv_",
+        "transport",
+        "mlx5",
+        "libfabric",
+        "rdma",
+        "ucx",
+    ];
+    let is_of_connection = matches!(
+        errno,
+        Some(
+            Errno::ETIMEDOUT
+                | Errno::ECONNREFUSED
+                | Errno::ECONNRESET
+                | Errno::EHOSTUNREACH
+                | Errno::ENETUNREACH
+        )
+    );
+    lower.contains("nvshmem")
+        && (is_of_connection || lower.contains("bootstrap"))
+        && !TRANSPORTS.iter().any(|name| lower.contains(name))
+}
+
 /// Whether a line in lower case reports that the kernel does not know the transport that a program asked for: the module that has it is not
 /// loaded.
 pub(super) fn asks_unknown_transport(lower: &str, errno: Option<Errno>) -> bool {

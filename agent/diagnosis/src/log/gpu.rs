@@ -32,6 +32,17 @@ pub(super) fn settle(symptoms: &mut [Symptom]) {
     }
 }
 
+/// The manager of the NVLink fabric ends where it finds no switch. Most nodes have none and need no manager; on others, what starts the switches is missing.
+pub(super) fn doubt_manager(symptoms: &mut [Symptom]) {
+    let is_of_manager = |symptom: &Symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        symptom.kind == K::GpuLinkError && (text.contains("fabricmanager") || text.contains("fabric manager"))
+    };
+    for symptom in symptoms.iter_mut().filter(|symptom| is_of_manager(symptom)) {
+        symptom.grade = symptom.grade.min(Grade::Note);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -79,6 +79,9 @@ pub struct Marks {
     /// The GPU Operator's pod has the driver of the GPUs.
     #[serde(skip)]
     pub driver_pod: bool,
+    /// The manager of the NVLink fabric found no switch of it.
+    #[serde(skip)]
+    pub no_nvswitch: bool,
     /// It names a model of adapters that current tools of the firmware do not know.
     #[serde(skip)]
     pub old_adapter: bool,
@@ -168,6 +171,7 @@ enum Mark {
     Gids,
     Reloads,
     DriverPod,
+    NoSwitch,
     OldAdapter,
     SoftRoce,
     Ofed,
@@ -270,6 +274,7 @@ const WORDS: &[(&str, Mark)] = &[
     ("nvidia-driver-ctr", Mark::DriverPod),
     ("nvidia-peermem-ctr", Mark::DriverPod),
     ("nvidia-driver-daemonset", Mark::DriverPod),
+    ("nv_warn_nothing_to_do", Mark::NoSwitch),
     ("infinihost", Mark::OldAdapter),
     ("connectx-2", Mark::OldAdapter),
     ("mt25204", Mark::OldAdapter),
@@ -324,6 +329,8 @@ const WORDS: &[(&str, Mark)] = &[
     ("habanalabs", Mark::Family(Family::Gaudi)),
     // Only `hccn_tool -link -g` writes it so, and only what it prints first makes the line worth reading.
     ("hccn_tool", Mark::Family(Family::Ascend)),
+    ("ascend_", Mark::Family(Family::Ascend)),
+    ("/ascend/", Mark::Family(Family::Ascend)),
     ("hccl_", Mark::Family(Family::Ascend)),
     ("hccl(", Mark::Family(Family::Ascend)),
     ("hcclall", Mark::Family(Family::Ascend)),
@@ -487,6 +494,7 @@ impl Marks {
                 Some((_, Mark::Gids)) => self.no_gids = number(&lower[found.end..]) == Some(0),
                 Some((_, Mark::Reloads)) => self.reloads = true,
                 Some((_, Mark::DriverPod)) => self.driver_pod = true,
+                Some((_, Mark::NoSwitch)) => self.no_nvswitch = true,
                 Some((_, Mark::OldAdapter)) => self.old_adapter = true,
                 Some((_, Mark::SoftRoce)) => self.soft_roce = true,
                 Some((_, Mark::Reconnects)) => self.reconnects = true,

@@ -61,7 +61,7 @@ const DENIALS: [&str; 7] = ["instead of", "==", "!=", "not", "never", "without",
 
 /// Whether a text shows that work goes on. A part of another word (`inactive`, `unsuccessful`), a name of a program's source (`PMIX_SUCCESS`) and
 /// a condition of it (`PMIX_SUCCESS == rc`) show nothing.
-fn works(text: &str) -> bool {
+pub(super) fn works(text: &str) -> bool {
     let is_denied = |before: &str| {
         let words = before
             .trim_end_matches(['"', '\'', '`', ' ', '('])

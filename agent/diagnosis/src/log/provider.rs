@@ -11,6 +11,9 @@ pub(super) const ANCHORS: &[&str] = &["_check_hints()", "fi_getinfo: provider "]
 /// The providers of adapters.
 const OF_ADAPTERS: [&str; 4] = ["efa", "cxi", "opx", "psm3"];
 
+/// Those that `fi_info` lists by these names.
+const LISTED: [&str; 6] = ["efa", "cxi", "opx", "psm3", "psm2", "verbs"];
+
 /// What the lines so far show.
 #[derive(Debug, Default)]
 pub(super) struct Providers {
@@ -20,6 +23,8 @@ pub(super) struct Providers {
     missing: Option<(String, u64)>,
     /// The answers of other providers, at the level of a warning.
     others: bool,
+    /// `fi_info` lists a provider with a device.
+    listed: bool,
 }
 
 impl Providers {
@@ -30,6 +35,8 @@ impl Providers {
             self.reason = Some((line.text.trim().to_owned(), number));
             return;
         }
+        let listed = lower.trim_start().strip_prefix("provider: ");
+        self.listed |= listed.is_some_and(|name| LISTED.contains(&name.trim()));
         let Some((_, rest)) = lower.split_once("fi_getinfo: provider ") else {
             return;
         };
@@ -46,6 +53,11 @@ impl Providers {
                 .unwrap_or_else(|| (line.text.trim().to_owned(), number));
             self.missing = Some((text, at));
         }
+    }
+
+    /// Whether a tool lists a provider of an adapter.
+    pub(super) fn are_listed(&self) -> bool {
+        self.listed
     }
 
     /// The reason of the only provider that was asked, and whether it gave one.

@@ -64,6 +64,10 @@ pub(super) struct Ranks {
     networks: BTreeMap<String, BTreeSet<String>>,
     /// What nccl-tests lists of its ranks.
     table: Table,
+    /// The processes of NCCL with their GPUs, and the host of each.
+    processes: BTreeSet<(String, u64, u64)>,
+    /// A launcher names the node before each line, as it does where there are several.
+    labelled: bool,
 }
 
 /// The list of ranks that nccl-tests prints: `#  Rank  3 Group  0 Pid 812 on n1 device  3 [0x00] NVIDIA H100`.
@@ -126,6 +130,12 @@ impl Ranks {
             }
         }
         self.table.add(text, lower);
+        if let Some(process) = process(text).filter(|_| self.processes.len() < MOST) {
+            self.processes.insert(process);
+        }
+        self.labelled |= ["(head, rank=", "(worker"]
+            .iter()
+            .any(|label| lower.contains(label));
         let Some(all) = after(lower, "nranks ").and_then(number) else {
             return;
         };
@@ -142,6 +152,21 @@ impl Ranks {
         if let Some(host) = host(text).filter(|_| self.hosts.len() < MOST) {
             self.hosts.insert(host);
         }
+    }
+
+    /// Whether several ranks of NCCL are in the log, all on one host, and nothing shows that there are others. The GPUs of one process may be the part of a job
+    /// that has a process on each host; they count as ranks where something within the host failed.
+    pub(super) fn are_within(&self, has_local_failure: bool) -> bool {
+        let pids: BTreeSet<u64> = self.processes.iter().map(|(_, pid, _)| *pid).collect();
+        let mut hosts = self.processes.iter().map(|(host, ..)| host);
+        let is_one = hosts.next().is_some_and(|first| hosts.all(|host| host == first));
+        let seen = u64::try_from(self.processes.len()).unwrap_or(u64::MAX);
+        is_one
+            && (pids.len() > 1 || has_local_failure && seen > 1)
+            && seen >= self.all
+            && self.hosts.len() < 2
+            && !self.labelled
+            && self.printed.is_none_or(|nodes| nodes < 2)
     }
 
     /// The versions of NCCL that lines name.
@@ -176,6 +201,15 @@ impl Ranks {
             .max(counted)
             .or((one_host && is_complete || is_within || self.table.is_within()).then_some(1))
     }
+}
+
+/// The process that wrote a line of NCCL, and the GPU of its rank: `axon:5022:5089 [3] NCCL INFO Using network Socket`.
+fn process(text: &str) -> Option<(String, u64, u64)> {
+    let (before, _) = text.split_once("] NCCL ")?;
+    let (writer, device) = before.rsplit_once(" [")?;
+    let mut parts = writer.rsplit(' ').next()?.rsplitn(3, ':');
+    let (_, pid, host) = (parts.next()?, parts.next()?, parts.next()?);
+    Some((host.to_owned(), pid.parse().ok()?, device.parse().ok()?))
 }
 
 /// The number of nodes that a line in lower case names: `--nnodes=2`, `num_nodes: 4`, `Detected 1 nodes in the distributed environment`.

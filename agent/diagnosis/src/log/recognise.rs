@@ -33,6 +33,7 @@ use super::{
     backtrace::Backtrace,
     cluster::{self, Parts},
     connection,
+    crash::Crash,
     dkms::Build,
     ended::PythonTrace,
     errors::{self, errno},
@@ -48,7 +49,7 @@ use super::{
     nvme::Target,
     operation::{Operation, operation},
     operator::Policy,
-    others::Others,
+    others::{self, Others},
     perftest::{Measured, Results},
     provider::Providers,
     ranks::Ranks,
@@ -157,6 +158,8 @@ pub(super) struct Recogniser {
     unwarned: Unwarned,
     /// Traces of programs that crashed.
     backtrace: Backtrace,
+    /// A process that the system ended.
+    crash: Crash,
     /// What tools report in several lines.
     reports: Reports,
     /// Whether a command loads a module of RDMA.
@@ -280,6 +283,11 @@ impl Recogniser {
         Some(found)
     }
 
+    /// Whether a tool lists a provider of libfabric with a device.
+    pub(super) fn lists_provider(&self) -> bool {
+        self.providers.are_listed()
+    }
+
     /// A failure of NCCL without a warning.
     pub(super) fn unwarned(&self) -> Option<Symptom> {
         let (part, text, number) = self.unwarned.failed()?;
@@ -296,6 +304,15 @@ impl Recogniser {
     pub(super) fn crashed(&self) -> Option<Symptom> {
         let (text, number) = self.backtrace.found()?;
         Some(failure(&Lower::of(text), SymptomKind::BackendFailed, number))
+    }
+
+    /// A process that the system ended, and what this shows of its libraries.
+    pub(super) fn ended_by_system(&self) -> Option<Symptom> {
+        let (kind, text, number) = self.crash.shown()?;
+        let mut found = failure(&Lower::of(text), kind, number);
+        // It does not say where.
+        found.known = false;
+        Some(found)
     }
 
     /// What rows of tools show together.
@@ -403,6 +420,7 @@ impl Recogniser {
         self.renamed.add(text, number);
         self.unwarned.add(text, number);
         self.backtrace.add(text, number);
+        self.crash.add(text, number, others::works);
         self.reports.add(text, number);
         self.loads = self.loads || loads_module(text);
     }

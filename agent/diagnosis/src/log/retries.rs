@@ -1,7 +1,10 @@
 //! Connections that a library tries again and again. It informs about each attempt, and reports a failure only after the last one, which a log may not
 //! have: the job was ended, or still waits.
 
-use super::{line::Lower, recognise::failure};
+use super::{
+    line::{Lower, after, number},
+    recognise::failure,
+};
 use crate::symptom::{Grade, Symptom, SymptomKind as K};
 
 /// The fewest attempts without a connection that are more than a start of processes one after the other.
@@ -33,6 +36,13 @@ fn attempt(lower: &str) -> Option<K> {
     }
 }
 
+/// The number of the attempt in a line in lower case, where the library prints it: `retrying (13/34)`.
+fn counted(lower: &str) -> u64 {
+    let number = after(lower, ", retrying (").and_then(number);
+    // A number of thousands is none of attempts.
+    number.filter(|count| *count < 1000).unwrap_or(0)
+}
+
 /// Whether a line in lower case shows that connections were set up.
 fn is_connected(lower: &str) -> bool {
     const WORDS: [&str; 6] = [
@@ -50,7 +60,7 @@ impl Retries {
     /// Adds a line.
     pub(super) fn add(&mut self, line: &Lower<'_>, number: u64) {
         if attempt(&line.lower).is_some() {
-            self.count += 1;
+            self.count = (self.count + 1).max(counted(&line.lower));
             self.last = Some((line.text.to_owned(), number));
         } else if self.count > 0 && is_connected(&line.lower) {
             *self = Self::default();
@@ -72,7 +82,7 @@ impl Retries {
 mod tests {
     use super::*;
 
-    fn after(lines: &[&str]) -> Option<(K, u64)> {
+    fn attempts(lines: &[&str]) -> Option<(K, u64)> {
         let mut retries = Retries::default();
         for (line, number) in lines.iter().zip(1..) {
             retries.add(&Lower::of(line), number);
@@ -85,11 +95,13 @@ mod tests {
         const REFUSED: &str = "a:1:9 [0] NCCL INFO Call to connect returned Connection refused, retrying";
         const LATER: &str = "a:1:9 [0] NCCL INFO socketPollConnect: connect to 10.0.0.1<5001> returned Connection refused, retrying (13/34) after sleep for 1300 msec";
         const CONNECTED: &str = "a:1:9 [0] NCCL INFO Connected all rings";
-        assert_eq!(after(&[REFUSED; 12]), Some((K::ConnectRefused, 12)));
-        assert_eq!(after(&[LATER; 10]), Some((K::ConnectRefused, 10)));
-        assert_eq!(after(&[REFUSED; 3]), None);
-        assert_eq!(after(&[&[REFUSED; 12][..], &[CONNECTED]].concat()), None);
+        assert_eq!(attempts(&[REFUSED; 12]), Some((K::ConnectRefused, 12)));
+        assert_eq!(attempts(&[LATER; 10]), Some((K::ConnectRefused, 22)));
+        assert_eq!(attempts(&[REFUSED; 3]), None);
+        // The library counts itself: a part of its lines is enough.
+        assert_eq!(attempts(&[LATER]), Some((K::ConnectRefused, 13)));
+        assert_eq!(attempts(&[&[REFUSED; 12][..], &[CONNECTED]].concat()), None);
         let again = [&[REFUSED; 12][..], &[CONNECTED], &[REFUSED; 11]].concat();
-        assert_eq!(after(&again), Some((K::ConnectRefused, 11)));
+        assert_eq!(attempts(&again), Some((K::ConnectRefused, 11)));
     }
 }

@@ -14,9 +14,24 @@ const LOADERS: [&str; 4] = [
 /// Services that manage an InfiniBand subnet.
 const MANAGERS: [&str; 2] = ["opensm", "opensmd"];
 
+/// Services that manage the NVLink fabric of GPUs, within a node and between nodes.
+const GPU_FABRIC: [&str; 5] = [
+    "nvidia-fabricmanager",
+    "nvidia fabric manager",
+    "nvidia-imex",
+    "nvidia imex",
+    "fabricmanager",
+];
+
+/// Services that load the module for transfers between adapters and GPU memory.
+const PEER_MEMORY: [&str; 4] = ["nvidia-peermem", "nvidia_peermem", "nv_peer_mem", "nv-peer-mem"];
+
+/// Other services of RDMA, whose failure keeps a part of the node from working.
+const OTHERS: [&str; 5] = ["srp_daemon", "ibacm", "iwpmd", "srptools", "rdma-hw"];
+
 /// What a line in lower case shows of a service that did not start or ended with a failure, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    const FORMS: [&str; 7] = [
+    const FORMS: [&str; 9] = [
         "failed to start",
         "failed with result",
         "main process exited",
@@ -24,6 +39,8 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         "entered failed state",
         "dependency failed for",
         "start request repeated too quickly",
+        "service failed because",
+        "start operation timed out",
     ];
     // The program that it starts may be missing: the service is of a package that was removed.
     if lower.contains("failed at step exec spawning") {
@@ -35,6 +52,12 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         Some((K::ModuleMissing, at))
     } else if names(&MANAGERS) {
         Some((K::ManagerNotStarted, at))
+    } else if names(&GPU_FABRIC) {
+        Some((K::GpuLinkError, at))
+    } else if names(&PEER_MEMORY) {
+        Some((K::GdrDisabled, at))
+    } else if names(&OTHERS) {
+        Some((K::Unrecognised, at))
     } else {
         None
     }
@@ -84,6 +107,30 @@ mod tests {
             (
                 "systemd[1]: opensm.service: failed with result 'exit-code'.",
                 Some(K::ManagerNotStarted),
+            ),
+            (
+                "job for nvidia-fabricmanager.service failed because the control process exited with error code.",
+                Some(K::GpuLinkError),
+            ),
+            (
+                "job for openibd.service failed because a timeout was exceeded.",
+                Some(K::ModuleMissing),
+            ),
+            (
+                "systemd[1]: failed to start nvidia imex service.",
+                Some(K::GpuLinkError),
+            ),
+            (
+                "systemd[1]: nvidia-peermem.service: failed with result 'exit-code'.",
+                Some(K::GdrDisabled),
+            ),
+            (
+                "job for srp_daemon.service failed because the control process exited with error code.",
+                Some(K::Unrecognised),
+            ),
+            (
+                "job for nginx.service failed because a timeout was exceeded.",
+                None,
             ),
             ("systemd[1]: failed to start opensm-exporter.service", None),
             ("systemd[1]: failed to start rdma node description daemon.", None),

@@ -179,6 +179,8 @@ pub(super) struct Successes {
     pub(super) one_node: bool,
     /// The log shows no other host than one.
     pub(super) one_host: bool,
+    /// It shows several ranks of NCCL on that host, no others, and no setting that asks for RDMA.
+    pub(super) ranks_within: bool,
 }
 
 impl Successes {
@@ -338,6 +340,8 @@ impl Successes {
             {
                 true
             }
+            // NCCL informs, and does not warn, that it goes on without the library and the network between nodes.
+            K::NoLibrary | K::SocketFallback if self.ranks_within && informs(symptom) => true,
             // The subnet manager waited for the link.
             K::PortNotActive if symptom.text.contains("SM port is down") => before(self.subnet),
             K::PortNotActive => {
@@ -429,14 +433,15 @@ impl Successes {
 
     /// An error of something else than RDMA ended the job, if nothing of RDMA failed, and the job did not go on.
     pub(super) fn end_by_other(&self, symptoms: &mut [Symptom]) {
-        // Programs repeat an error of shared memory in words of their own.
-        let shared = symptoms
+        // Programs repeat such an error in words of their own.
+        let repeated = symptoms
             .iter()
-            .filter(|symptom| symptom.kind == K::SharedMemory)
+            .filter(|symptom| is_repeated(symptom))
             .filter_map(|symptom| symptom.line)
             .min();
-        let may_repeat =
-            |symptom: &Symptom| symptom.kind == K::Unrecognised && shared.is_some() && symptom.line > shared;
+        let may_repeat = |symptom: &Symptom| {
+            symptom.kind == K::Unrecognised && repeated.is_some() && symptom.line > repeated
+        };
         if symptoms
             .iter()
             .any(|symptom| symptom.grade > Grade::Note && !may_repeat(symptom))
@@ -488,6 +493,25 @@ fn names_end(lower: &str) -> bool {
     ["stop\"", "end\"", "finish", "complete", "done\""]
         .iter()
         .any(|word| lower.contains(word))
+}
+
+/// Whether programs repeat an error of something else than RDMA in the lines after it: of shared memory, of the start of NVSHMEM, of an NPU.
+fn is_repeated(symptom: &Symptom) -> bool {
+    let is_of_npu = || {
+        let lower = symptom.text.to_ascii_lowercase();
+        ["aicpu", "aicore"].iter().any(|name| lower.contains(name))
+    };
+    match symptom.kind {
+        K::SharedMemory => true,
+        K::TcpError => symptom.software == Some(Software::Nvshmem),
+        K::ComputeError => is_of_npu(),
+        _ => false,
+    }
+}
+
+/// Whether NCCL reports it at the level of information.
+fn informs(symptom: &Symptom) -> bool {
+    symptom.text.contains("NCCL INFO ")
 }
 
 /// Whether a success came after the line of a symptom.

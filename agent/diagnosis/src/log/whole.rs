@@ -161,6 +161,16 @@ fn of_provider(log: &mut Log) {
     }
 }
 
+/// A provider of libfabric that finds nothing where another one lists a device is the wrong one for this adapter.
+pub(super) fn of_other_provider(log: &mut Log) {
+    for symptom in &mut log.symptoms {
+        let is_asked = symptom.named.errno == Some(Errno::ENODATA) && symptom.text.contains("fi_getinfo");
+        if symptom.kind == K::NoDevice && is_asked {
+            symptom.kind = K::UnsupportedAdapter;
+        }
+    }
+}
+
 /// Ranks that use different networks do not reach each other, and wait.
 fn of_networks(log: &mut Log, ranks: &Ranks) {
     let Some([(host, network), (other, its)]) = ranks.differing() else {

@@ -46,7 +46,11 @@ fn ascend(id: &str) -> Option<&'static str> {
         "fabric-or-peer" | "addressing" | "gid-missing" | "gid-index" | "link-quality" | "mtu" => {
             "For each NPU on both nodes, check the link (hccn_tool -i N -link -g) and the address (hccn_tool -i N -ip -g), and the path to the other \
             node's NPU: hccn_tool -i N -ping -g address PEER. Compare hccn_tool -i N -tls -g on all nodes. If some ranks only start later, raise \
-            HCCL_CONNECT_TIMEOUT (seconds)."
+            HCCL_CONNECT_TIMEOUT (seconds), or ASCEND_CONNECT_TIMEOUT with Mooncake's transport. NPUs of one server use these ports only with HCCL_INTRA_ROCE_ENABLE=1."
+        }
+        "tcp-connection" => {
+            "Check that the processes at both ends run and that their addresses reach each other: ip -brief address, ss -ltn. Then the ports of the NPUs: hccn_tool -i N -link -g, hccn_tool -i N -ip -g, and \
+            hccn_tool -i N -ping -g address PEER. HCCL_IF_IP or HCCL_SOCKET_IFNAME selects the interface of the host."
         }
         "peer-failed" => {
             "Find the earliest error in the logs of all ranks (~/ascend/log/debug/plog), and look at the NPUs of its node: npu-smi info. If ranks only \

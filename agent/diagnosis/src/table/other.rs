@@ -45,5 +45,5 @@ pub(super) static GPU_PROGRAM: KnownCause = KnownCause {
     cases: &[],
     often: &[ComputeError],
     sometimes: &[],
-    weigh: weigh::logged,
+    weigh: weigh::gpu_program,
 };

@@ -234,7 +234,12 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
         return peer_memory_of_amd(case, scales);
     }
     if let Some(symptom) = of_storage(case) {
-        scales.insisted_step = Some(STORAGE.to_owned());
+        let step = step_of_storage(&symptom.text.to_ascii_lowercase());
+        scales.insisted_step = Some(step.to_owned());
+        // Nothing is missing between GPU and storage of another kind.
+        if step == STORAGE_FILES {
+            return scales.unseen("the file system and the device of the file (df -T, lsblk)");
+        }
         return scales.fits(&symptom.source, &symptom.text);
     }
     if !gdrcopy(case, scales) {
@@ -246,9 +251,15 @@ pub(crate) fn peer_memory(case: &Case<'_>, scales: &mut Scales) {
 fn of_storage<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
     case.seen(&[SymptomKind::GdrDisabled]).find(|symptom| {
         let text = symptom.text.to_ascii_lowercase();
-        ["gpudirect storage", "p2pdma", ": unsupported"]
-            .iter()
-            .any(|words| text.contains(words))
+        [
+            "gpudirect storage",
+            "p2pdma",
+            ": unsupported",
+            "cufio",
+            "bar-usage",
+        ]
+        .iter()
+        .any(|words| text.contains(words))
     })
 }
 
@@ -257,6 +268,34 @@ const STORAGE: &str = "GPUDirect Storage has no path between GPU and storage, an
     needs the module nvidia-fs (modprobe nvidia-fs) with the NVMe driver of MLNX_OFED or DOCA-OFED (mlnxofedinstall --with-nvmf --enable-gds), or a kernel and a driver of the GPU with P2PDMA; the file \
     system ext4 or XFS, and the IOMMU off or in passthrough. For storage over RDMA it needs libcufile_rdma, nvidia_peermem or DMA-BUF, and rdma_dev_addr_list in /etc/cufile.json. allow_compat_mode: true there \
     lets programs go on through host memory.";
+
+/// The step for what a line in lower case of GPUDirect Storage names.
+fn step_of_storage(lower: &str) -> &'static str {
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if has(&["bar-usage", "bar usage"]) {
+        STORAGE_BAR
+    } else if has(&[
+        "udev",
+        "block device:",
+        "mount option",
+        "file system",
+        "filesystem",
+    ]) {
+        STORAGE_FILES
+    } else {
+        STORAGE
+    }
+}
+
+/// The step where the window of the GPU is too small for what is registered.
+const STORAGE_BAR: &str = "GPUDirect Storage registers GPU memory in the window of the GPU on PCIe (BAR1), and the requests need more of it than is left: the message has both sizes. Use smaller requests or fewer threads \
+    (gdsio -i, -w), or lower max_device_pinned_mem_size_kb in /etc/cufile.json; nvidia-smi -q | grep -A3 BAR1 shows size and use. A larger window needs Resizable BAR in the firmware setup of the host, or a GPU that has it. \
+    nvidia_peermem has nothing to do with it: local storage does not need it.";
+
+/// The step where the file is on what GPUDirect Storage does not support.
+const STORAGE_FILES: &str = "GPUDirect Storage cannot use the file system or block device of this file. df -T FILE and lsblk show what it is on: it must be ext4 (mounted with data=ordered) or XFS directly on NVMe, or a file system \
+    over RDMA whose driver supports it (Lustre, WekaFS, BeeGFS, NFS over RDMA). overlay (the root of a container), tmpfs, LVM and other device mappers do not work. Mount a volume on such storage into the container, with \
+    /run/udev of the host, and see gdscheck -p. With allow_compat_mode: true in /etc/cufile.json programs go on through host memory.";
 
 /// What UCX reports that has no support for GPU memory: it takes that memory for the host's, whatever the path is.
 fn without_support<'a>(case: &'a Case<'_>) -> Option<&'a Symptom> {
@@ -370,8 +409,18 @@ fn peer_memory_of_nvidia(case: &Case<'_>, scales: &mut Scales) {
 fn gdrcopy(case: &Case<'_>, scales: &mut Scales) -> bool {
     let missed = case
         .seen(&[SymptomKind::GdrDisabled])
-        .find(|symptom| symptom.text.contains("gdrdrv"));
+        .find(|symptom| symptom.text.contains("gdrdrv") || symptom.text.contains("gdr_pin"));
     let Some(symptom) = missed else { return false };
+    let step = if symptom.text.contains("driver version") {
+        Some(GDR_VERSION)
+    } else {
+        symptom.text.contains("gdr_pin").then_some(GDR_PIN)
+    };
+    if let Some(step) = step {
+        scales.insisted_step = Some(step.to_owned());
+        scales.fits(&symptom.source, &symptom.text);
+        return true;
+    }
     scales.insisted_step = Some(
         "The library uses GDRCopy, whose kernel module gdrdrv is not loaded: modprobe gdrdrv, and install the package gdrdrv-dkms (gdrcopy-kmod) for this kernel if \
         it is not there. A container needs /dev/gdrdrv. Without it, switch GDRCopy off: MV2_USE_GDRCOPY=0, UCX_TLS=^gdr_copy; transfers over RDMA do not need it."
@@ -380,6 +429,15 @@ fn gdrcopy(case: &Case<'_>, scales: &mut Scales) -> bool {
     scales.shows(&symptom.source, &symptom.text);
     true
 }
+
+/// The step where GDRCopy's library and module do not understand each other.
+const GDR_VERSION: &str = "The file /dev/gdrdrv does not lead to a module of GDRCopy that this library understands. Compare grep gdrdrv /proc/devices with ls -l /dev/gdrdrv: the major numbers must be the same; if gdrdrv is not in \
+    the list, another driver has taken its number. Reload the module and make the file again: modprobe -r gdrdrv, rm /dev/gdrdrv, then gdrcopy's insmod.sh or modprobe gdrdrv. If the numbers agree, the module is \
+    older than the library (modinfo gdrdrv): install both from one release.";
+
+/// The step where GDRCopy cannot pin GPU memory.
+const GDR_PIN: &str = "GDRCopy could not map memory of this GPU. It needs a GPU for data centres or workstations (GeForce has no GPUDirect RDMA), and its module built for the running driver: journalctl -k | grep -e gdrdrv -e NVRM, \
+    modinfo gdrdrv. Build and load it again after each update of the driver. If other GPUs of the node work, compare their BAR1: nvidia-smi -q | grep -A3 BAR1.";
 
 /// `nvidia_peermem` is loaded on the node, where the job may not have found it.
 fn loaded(case: &Case<'_>, scales: &mut Scales) {

@@ -199,22 +199,34 @@ const HELD: &str = "Another driver holds the GPU, so that NVIDIA's cannot start 
 /// The kernel reports that it had no memory. ENOMEM alone can as well be a limit of the adapter.
 /// The connections between GPUs have a manager of their own.
 pub(crate) fn gpu_fault(case: &Case<'_>, scales: &mut Scales) {
-    const OF_FABRIC: [&str; 4] = [
+    const OF_FABRIC: [&str; 8] = [
         "system not yet initialized",
-        "FABRIC_STATE",
+        "system_not_ready",
+        "systemnotready",
+        "fabric_state",
         "nvls.cc",
-        "NVLink SHARP",
+        "nvlink sharp",
+        "fabricmanager",
+        "fabric manager",
     ];
     if let Some(symptom) = case.seen(&[SymptomKind::GpuNotStarted]).next() {
         scales.next_step = Some(HELD.to_owned());
         return scales.fits(&symptom.source, &symptom.text);
     }
-    let of_fabric = case
+    let of_fabric = case.seen(&[SymptomKind::GpuLinkError]).find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        OF_FABRIC.iter().any(|words| text.contains(words))
+    });
+    let of_exchange = case
         .seen(&[SymptomKind::GpuLinkError])
-        .find(|symptom| OF_FABRIC.iter().any(|words| symptom.text.contains(words)));
+        .find(|symptom| symptom.text.to_ascii_lowercase().contains("imex"));
+    if let Some(symptom) = of_exchange {
+        scales.next_step = Some(super::gpu::EXCHANGE.to_owned());
+        return scales.fits(&symptom.source, &symptom.text);
+    }
     if let Some(symptom) = of_fabric {
         scales.next_step = Some(
-            "Check the fabric manager of the GPUs: systemctl status nvidia-fabricmanager, and that its version is that of the driver (nvidia-smi). If it was restarted or \
+            "Check the fabric manager of the GPUs: systemctl status nvidia-fabricmanager, journalctl -u nvidia-fabricmanager, and that its version is that of the driver (nvidia-smi). If it was restarted or \
             updated while the GPUs were in use, stop all jobs, reset all GPUs (nvidia-smi -r) or restart the node. nvidia-smi -q | grep -A4 Fabric must show Completed and \
             Success. Until then NCCL works without NVLink multicast: NCCL_NVLS_ENABLE=0."
                 .into(),

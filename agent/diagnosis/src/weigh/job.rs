@@ -9,7 +9,7 @@ use super::{
     crash::hung_consumer,
     fabric,
     hardware::is_silent,
-    library::{of_providers, over_tcp, unbuilt, without_support},
+    library::{BOOTSTRAP, of_providers, over_tcp, unbuilt, without_support},
     modules, probes_passed, view,
 };
 use crate::{
@@ -446,8 +446,21 @@ pub(crate) fn peer_failed(case: &Case<'_>, scales: &mut Scales) {
             ));
         }
     }
+    let is_late = |symptom: &Symptom| {
+        symptom.kind == SymptomKind::CollectiveTimeout && symptom.grade == Grade::Unrecognised
+    };
+    if case.symptoms.iter().any(|symptom| is_late(symptom)) {
+        // The rank that stopped comes before the network between the ranks, of which nothing is known.
+        scales.score += 1;
+        scales.next_step = Some(LATE.to_owned());
+    }
     scales.unseen("logs of the other ranks");
 }
+
+/// What to do where only the watchdog of a rank reports that an operation did not end in time.
+pub(crate) const LATE: &str = "Find the rank that is late: compare the last enqueued and the last completed work of all ranks in their own logs, or in the dumps of the \
+    flight recorder (TORCH_NCCL_TRACE_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1), and show where it waits: py-spy dump --pid PID. A rank that is not in the operation had an \
+    error, ended, waits for data or has fewer batches than the others. If all ranks wait in the same operation, run with NCCL_DEBUG=INFO: its lines show the network and the errors there.";
 
 /// What to do where the adapter of the other end could not complete a request.
 const REMOTE_OPERATION: &str = "Run rdma-health check on the peer's node, whose adapter accepted the request and could not complete it (the line names it by rqpn, dlid or address). Read its \
@@ -562,8 +575,11 @@ pub(crate) fn tcp_connection(case: &Case<'_>, scales: &mut Scales) {
     if case.seen(&[SymptomKind::TcpError]).any(of_launcher) {
         scales.next_step = Some(OF_LAUNCHER.to_owned());
     }
+    let is_of_nvshmem = |symptom: &Symptom| symptom.software == Some(Software::Nvshmem);
     if case.seen(&[SymptomKind::TcpError]).any(is_local) {
         scales.next_step = Some(NO_LOCAL_PORT.to_owned());
+    } else if case.seen(&[SymptomKind::TcpError]).any(is_of_nvshmem) {
+        scales.next_step = Some(BOOTSTRAP.to_owned());
     }
     logged(case, scales);
 }

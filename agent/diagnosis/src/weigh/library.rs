@@ -71,6 +71,28 @@ pub(crate) fn gpu_initiated(case: &Case<'_>, scales: &mut Scales) {
                 .into(),
         );
     }
+    let of_nccl = case.seen(&[SymptomKind::GpuDoorbellFailed]).find(|symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        symptom.software == Some(Software::Nccl) && (text.contains("gin") || text.contains("gdaki"))
+    });
+    if of_nccl.is_some() && of_gdrcopy.is_none() {
+        scales.insisted_step = Some(
+            "NCCL could not set up communication that the GPU starts (GIN over DOCA, GDAKI). Update NCCL: its first releases with it do not serve every port, such as RoCE and InfiniBand ports that need a \
+            global route header (GRH). Until then let the CPU do it, NCCL_GIN_TYPE=2 (proxy), or switch it off: NCCL_GIN_ENABLE=0. NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET shows the choice."
+                .into(),
+        );
+    }
+    let unfound = case
+        .seen(&[SymptomKind::GpuDoorbellFailed])
+        .find(|symptom| symptom.text.contains("detect topo"));
+    if unfound.is_some() {
+        scales.next_step = Some(
+            "NVSHMEM found no transport that works on this node. NVSHMEM_DEBUG=INFO shows which it tried; select the one for the adapter: NVSHMEM_REMOTE_TRANSPORT=ibgda, ibrc or ucx with InfiniBand and RoCE, \
+            libfabric (NVSHMEM_LIBFABRIC_PROVIDER) with EFA and Slingshot. It must be among the libraries of this build (ls of nvshmem_transport_*.so*), and the job needs the devices: ls /dev/infiniband."
+                .into(),
+        );
+        return scales.unseen("which transports NVSHMEM tried (NVSHMEM_DEBUG=INFO)");
+    }
     logged(case, scales);
 }
 
@@ -161,6 +183,28 @@ pub(super) fn is_crash(symptom: &Symptom) -> bool {
 pub(super) const CRASH: &str = "The program crashed in the function that the log names: an error of that library or program, not of the network. Update it: librdmacm, libibverbs and the providers come with \
     rdma-core or MLNX_OFED (rpm -q rdma-core, dpkg -l rdma-core, ofed_info -s; one of them only), UCX, libfabric and Open MPI from their own releases, a program of storage or messaging from its own. A device with a GUID that is zero or that another \
     one has (ibv_devinfo | grep guid) can lead to such a crash in librdmacm: correct it, or unbind the device. If the newest release crashes too, give its maintainers the whole trace.";
+
+/// Whether the system ended the process for a fault, and no trace shows where.
+pub(super) fn is_of_signal(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    [
+        "segmentation fault",
+        "signal 11",
+        "illegal instruction",
+        "signal code",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
+}
+
+/// The step for it.
+pub(super) const SIGNAL: &str = "The process crashed, and the log does not show where. Get the trace: coredumpctl gdb (or gdb PROGRAM core, with ulimit -c unlimited before the start), then bt; for Python, python3 -X \
+    faulthandler. The innermost function names the library. In one of RDMA (libibverbs, a provider, UCX, NCCL's plugin) look for a second copy of another release: ldd, LD_LIBRARY_PATH, libraries in the Python \
+    environment. To narrow it down, run the job without RDMA once: NCCL_IB_DISABLE=1, UCX_TLS=tcp,sm,self.";
+
+/// What to do where the start of NVSHMEM failed, which goes over TCP or MPI and not over RDMA.
+pub(super) const BOOTSTRAP: &str = "The start of NVSHMEM failed, which goes over TCP (or MPI), before it uses RDMA. Name the interface that all nodes reach: NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME=INTERFACE (ip -brief address), and \
+    see that all processes run, with the same unique ID or the same launcher. NVSHMEM_DEBUG=INFO with NVSHMEM_DEBUG_SUBSYS=BOOTSTRAP shows the addresses.";
 
 /// Whether a plugin for a cloud's network could not register GPU memory with the daemon that moves it.
 pub(super) fn is_of_daemon(symptom: &Symptom) -> bool {

@@ -23,6 +23,9 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::UnsupportedAdapter]).next() {
         let text = symptom.text.to_ascii_lowercase();
         scales.next_step = without(&text).map(str::to_owned);
+        if text.contains("fi_getinfo") && symptom.named.errno == Some(Errno::ENODATA) {
+            scales.next_step = Some(OTHER_PROVIDER.to_owned());
+        }
         let is_infiniband =
             || layers(case, &LinkLayer::Ethernet) == Some(0) && case.node.hcas().next().is_some();
         if text.contains("client_register") && is_infiniband() {
@@ -81,6 +84,11 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
         scales.fits(&symptom.source, &symptom.text);
     }
 }
+
+/// libfabric has another provider than the one that the program selects.
+const OTHER_PROVIDER: &str = "The provider of libfabric that the program selects finds nothing here (-61), and the log lists another one with devices. Let the program use that one: FI_PROVIDER=NAME (efa for AWS, cxi for Slingshot, psm3 or opx \
+    for Omni-Path), or its own setting. A program that is written for verbs only (RC queue pairs) cannot use an EFA: look for a release or transport of it that supports libfabric's efa, or use TCP. fi_info -p NAME -v \
+    shows the capabilities of a provider.";
 
 /// UCX does not know the speed or width of a port, which is newer than its release.
 const NEWER_PORT: &str = "Update UCX: this release does not know the speed or the width of the port (ibv_devinfo -v | grep -e active_speed -e active_width; 128 is the speed of NDR, \
@@ -294,8 +302,9 @@ const SYSFS: &str = "Give the container the /sys of the host: NCCL reads there w
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
-const FAILED: [(Is, &str); 14] = [
+const FAILED: [(Is, &str); 15] = [
     (library::is_crash, library::CRASH),
+    (library::is_of_signal, library::SIGNAL),
     (library::is_of_daemon, library::DAEMON),
     (is_of_topology, TOPOLOGY),
     (library::is_interrupted, library::INTERRUPTED),
@@ -462,6 +471,14 @@ pub(crate) fn peer_settings(case: &Case<'_>, scales: &mut Scales) {
         scales.insisted_step = Some(
             "Give every instance of vLLM its own address for NIXL's side channel: VLLM_NIXL_SIDE_CHANNEL_HOST to the address of its node or pod, and another \
             VLLM_NIXL_SIDE_CHANNEL_PORT for each instance on a node. Without them an instance announces localhost, and its peers reach another one."
+                .into(),
+        );
+    }
+    if says("loop back to start") || says("not contain rank") {
+        scales.insisted_step = Some(
+            "The ranks worked out different rings, because they see different devices or settings. Compare on all hosts, and between the processes of one: the NCCL_ variables (NCCL_IB_HCA, NCCL_CUMEM_ENABLE, \
+            NCCL_P2P_DISABLE, NCCL_TOPO_FILE), the version of NCCL, and the adapters and GPUs that each container has (ibv_devices, nvidia-smi topo -m). Set them the same way for all \
+            ranks: a variable in the shell of one host does not reach the others."
                 .into(),
         );
     }

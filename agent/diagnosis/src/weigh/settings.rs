@@ -4,7 +4,7 @@ use super::{Case, Scales, library, message::renamed, network::raw_not_started, v
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// What a program refused whose message says itself what is to be set: its words, and what to do.
-const REFUSED: [(&str, &str); 9] = [
+const REFUSED: [(&str, &str); 12] = [
     (
         "nvalid RDMA endpoint",
         "The program takes the address for RDMA as IP:PORT, and got none or one of another form; it went on over TCP. Set it to the IP address of an RDMA port of \
@@ -46,12 +46,20 @@ const REFUSED: [(&str, &str); 9] = [
         "SoftRoCE cannot use this network device, because it is a VLAN. Create the RDMA device on the one below it (ip -d link shows which): rdma link \
         add rxe0 type rxe netdev NETDEV. Its GID table has the addresses of the VLAN, too: select the GID index of that address.",
     ),
+    ("already checked in", RANKS),
+    ("mismatch in rank count", RANKS),
+    ("worker_count=", RANKS),
     (
         "must be created first",
         "SPDK has no transport over RDMA yet: create it before subsystems get listeners, scripts/rpc.py nvmf_create_transport -t RDMA. If it was created, its own \
         error stands earlier in the log: the target was built without RDMA (./configure --with-rdma), or found no device.",
     ),
 ];
+
+/// What to do where a job has two processes with one rank, or another number of processes than ranks.
+const RANKS: &str = "The job was started with other ranks than it expects: two processes have the same one, or processes of an earlier run are still there. Start one process per rank: the launcher's number of tasks per \
+    node must be that of the program (srun --ntasks-per-node, torchrun --nproc-per-node, devices and num_nodes of Lightning), each with its own RANK and LOCAL_RANK and the same WORLD_SIZE. \
+    End what is left of earlier runs, or take another MASTER_PORT.";
 
 /// A program refused a setting in words that say why. Returns whether it did.
 fn refused(case: &Case<'_>, scales: &mut Scales) -> bool {

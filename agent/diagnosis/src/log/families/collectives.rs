@@ -15,6 +15,22 @@ pub(super) const ROWS: &[Row] = &[
     (&["stream sync timeout"], K::ComputeError),
     (&["stream synchronize timeout"], K::ComputeError),
     (&["aicore timeout"], K::ComputeError),
+    (&["aicpu launch failed"], K::ComputeError),
+    (&["aicpu", "timeout"], K::ComputeError),
+    (&["aicpu exception"], K::ComputeError),
+    // The table of ranks has no address of an NPU's port.
+    (&["device_ip", "not set"], K::AddressUnresolved),
+    (&["device_ip", "invalid"], K::AddressUnresolved),
+    (&["device_ip", "is empty"], K::AddressUnresolved),
+    // Memory of a GPU that another process, or another node, cannot open.
+    (
+        &["importfromshareablehandle", "invalid resource"],
+        K::ComputeError,
+    ),
+    (&["importfromshareablehandle", "fail"], K::ComputeError),
+    (&["imex", "channel", "not found"], K::ComputeError),
+    (&["imex", "not permitted"], K::ComputeError),
+    (&["nvshmem detect topo failed"], K::GpuDoorbellFailed),
     (&["aicore execution times out"], K::ComputeError),
     (&["no rocm-capable device"], K::ComputeError),
     (&["initialize rocm device"], K::ComputeError),

@@ -240,6 +240,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["unable to open gdr driver"], K::GdrDisabled),
     // GDRCopy's own tests and library.
     (&["gdr_open", "is gdrdrv"], K::GdrDisabled),
+    // GDRCopy's own library and tests.
+    (&["error getting the gdrdrv driver version"], K::GdrDisabled),
+    (&["gdr_pin_buffer", "failed at"], K::GdrDisabled),
     (&["gdr_open", "error"], K::GdrDisabled),
     (&["gdr_open", "failed"], K::GdrDisabled),
     (&["error opening driver (errno"], K::GdrDisabled),

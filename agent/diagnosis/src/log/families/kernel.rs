@@ -298,7 +298,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["fallen off the bus"], K::GpuStopped),
     (&["uncorrectable ecc error encountered"], K::GpuStopped),
     // cudaErrorSystemNotReady (802): the fabric manager does not run, or is of another version than the driver.
-    (&["cuda", "system not yet initialized"], K::GpuLinkError),
+    (&["system not yet initialized"], K::GpuLinkError),
+    (&["cuda_error_system_not_ready"], K::GpuLinkError),
+    (&["cudaerrorsystemnotready"], K::GpuLinkError),
     (&["nv_err_fabric_state_out_of_sync"], K::GpuLinkError),
     // An address that got no entry in the GID table of a port; -28: the table is full.
     (&["unable to add gid", "error=-28"], K::ResourceLimit),

@@ -6,9 +6,10 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 
 use super::nearby;
 use crate::log::{
-    attach, cluster, codes, compile, components, connection, ended, fabric, families, grade::failures,
-    grammar, loader, marks, memory, nvme, operator, packages, passthrough, pods, provider, ranks,
-    registration, removal, retries, scripts, settings, status, success, trace, vfio, waiting, wrapped,
+    attach, cluster, codes, compile, components, connection, cufile, ended, fabric, families,
+    grade::failures, grammar, launch, loader, marks, memory, nvme, operator, packages, passthrough, pods,
+    provider, ranks, registration, removal, retries, scripts, settings, status, success, trace, vfio,
+    waiting, wrapped,
 };
 
 /// Other words of lines that matter, in lower case.
@@ -114,8 +115,10 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         operator::ANCHORS,
         pods::ANCHORS,
         fabric::ANCHORS,
+        launch::ANCHORS,
         loader::ANCHORS,
         connection::ANCHORS,
+        cufile::ANCHORS,
         nvme::ANCHORS,
         wrapped::WHOLE,
         nearby::ANCHORS,

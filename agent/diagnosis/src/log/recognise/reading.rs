@@ -6,7 +6,7 @@ use rdma_health_protocol::{Errno, WcStatus};
 
 use crate::{
     log::{
-        driver,
+        cufile, driver,
         entity::{is_rdma_name, named},
         errors::errno,
         events::{Event, event, is_of_efa, is_of_spdk},
@@ -71,6 +71,12 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     let grade = line.grade();
     if grade.quoted {
         return commented(line, of_driver);
+    }
+    if let Some(shown) = cufile::find(lower) {
+        return shown.map(|(kind, at)| match kind {
+            SymptomKind::Unrecognised => Reading::unrecognised(),
+            kind => Reading::of(kind, at),
+        });
     }
     // What NCCL says of a plugin that does not load begins with the same words as what it says of one that is not there.
     // libfabric tries all of its providers, and informs about those that it cannot load.
@@ -316,6 +322,8 @@ fn unknown(lower: &str, errno: Option<Errno>) -> Option<Reading> {
     } else if lower.contains("lnet") && !lower.contains("o2ib") {
         // Of any of its networks.
         SymptomKind::Unrecognised
+    } else if foreign::is_of_bootstrap(lower, errno) {
+        SymptomKind::TcpError
     } else if foreign::asks_unknown_transport(lower, errno) {
         SymptomKind::ModuleMissing
     } else if foreign::binds_to_no_device(lower, errno) {
