@@ -240,7 +240,7 @@ fn with_bond(mut node: Node, settings: Settings) -> Node {
 }
 
 #[test]
-fn a_member_of_a_bond_without_link_is_found_and_a_bond_without_any_is_not() {
+fn a_member_of_a_bond_without_link_is_found_and_a_bond_without_any_while_its_port_is_active() {
     let with_members = |up: [bool; 2]| {
         let node = node(H100, |_| {});
         let members = ["ens9f0np0", "ens9f1np1"]
@@ -261,10 +261,11 @@ fn a_member_of_a_bond_without_link_is_found_and_a_bond_without_any_is_not() {
     assert_eq!(of(&half, &auto(), "bond-degraded"), ["mlx5_bond_0:1 warning"]);
     assert!(message(&half, &auto(), "bond-degraded").contains("1 of 2 members are up"));
     assert_eq!(of(&with_members([true, true]), &auto(), "bond-degraded"), [""; 0]);
-    assert_eq!(
-        of(&with_members([false, false]), &auto(), "bond-degraded"),
-        [""; 0]
-    );
+    let mut none = with_members([false, false]);
+    assert_eq!(of(&none, &auto(), "bond-degraded"), ["mlx5_bond_0:1 critical"]);
+    // That the port is down is another finding.
+    with_port(&mut none, "mlx5_bond_0", |port| port.state = state(1, "DOWN"));
+    assert_eq!(of(&none, &auto(), "bond-degraded"), [""; 0]);
 }
 
 /// The node whose bond has a second member that lost its carrier so often, and has one now or not.
