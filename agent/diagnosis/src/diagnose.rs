@@ -79,13 +79,13 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     };
     // What ended a job where RDMA did not fail has a cause, too, and so has a rank that is late.
     let is_of_other = |symptom: &Symptom| {
-        symptom.grade == Grade::Unrecognised
-            && (symptom.kind.is_of_other() || symptom.kind == SymptomKind::CollectiveTimeout)
+        symptom.grade == Grade::Unrecognised && (symptom.kind.is_of_other() || is_late(symptom))
     };
     let primary: Vec<&Symptom> = symptoms
         .iter()
         .filter(|symptom| symptom.grade >= least || is_of_other(symptom))
         .collect();
+    let only_late = !primary.is_empty() && primary.iter().all(|symptom| is_late(symptom));
     let containers = node.may_run_containers() && !log.is_some_and(|log| log.marks.slurm || log.marks.login);
     let case = |node, symptoms| Case {
         node,
@@ -109,6 +109,10 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     } else {
         suggested(&case(node, primary), findings)
     };
+    if only_late {
+        // Nothing shows that the network between the ranks is concerned.
+        causes.retain(|(_, cause)| cause.explains.is_empty() || cause.id == "peer-failed");
+    }
     let effects = Effects::of(findings);
     let grades = grades(&symptoms);
     sort(&mut causes, &effects, &grades);
@@ -159,6 +163,11 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
             ..LogSummary::from(log)
         }),
     }
+}
+
+/// Whether only a watchdog reports that an operation of all ranks did not end in time.
+fn is_late(symptom: &Symptom) -> bool {
+    symptom.kind == SymptomKind::CollectiveTimeout && symptom.grade == Grade::Unrecognised
 }
 
 /// The step of a node on which nothing can be judged because it has no RDMA device: why an adapter has none, even if that is information only.

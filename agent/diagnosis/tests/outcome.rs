@@ -230,13 +230,15 @@ fn a_job_on_one_node_needs_no_network() {
 fn a_timeout_of_a_collective_alone_does_not_blame_the_network() {
     const TIMEOUT: &str = "[rank1]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: \
         WorkNCCL(SeqNum=808, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.\n";
-    assert_eq!(first(TIMEOUT), None);
+    assert_eq!(first(TIMEOUT), Some("peer-failed"));
     let diagnosis = diagnose(&Node::unknown(), &[], Some(&read(TIMEOUT)));
     assert!(
         diagnosis
             .next_step
             .is_some_and(|step| step.contains("rank that is late"))
     );
+    let ids: Vec<&str> = diagnosis.causes.iter().map(|cause| cause.id).collect();
+    assert_eq!(ids, ["peer-failed"]);
     for network in [
         "n1:9:9 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.1.0.1<0>\n",
         "torchrun --nnodes=2 train.py\n",

@@ -78,7 +78,7 @@ fn the_next_step_is_one_for_what_failed() {
             "nvidia-fabricmanager",
         ),
         (
-            "a:1:6 [4] NCCL INFO socketPollConnect: connect to 10.0.0.1<50012> returned Connection refused, retrying (18/34) after sleep for 1800 msec",
+            "a:1:6 [4] NCCL INFO socketPollConnect: connect to 10.0.0.1<50012> returned Connection refused, retrying (18/34) after sleep for 1800 msec\na:1:6 [4] NCCL INFO socketPollConnect: connect to 10.0.0.1<50012> returned Connection refused, retrying (19/34) after sleep for 1900 msec",
             "peer-failed",
             "",
         ),

@@ -13,6 +13,9 @@ const FEWEST: u64 = 10;
 /// What the attempts since the last connection show.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
+    /// The lines.
+    lines: u64,
+    /// The attempts, of which the library may print the number.
     count: u64,
     last: Option<(String, u64)>,
 }
@@ -60,6 +63,7 @@ impl Retries {
     /// Adds a line.
     pub(super) fn add(&mut self, line: &Lower<'_>, number: u64) {
         if attempt(&line.lower).is_some() {
+            self.lines += 1;
             self.count = (self.count + 1).max(counted(&line.lower));
             self.last = Some((line.text.to_owned(), number));
         } else if self.count > 0 && is_connected(&line.lower) {
@@ -69,7 +73,10 @@ impl Retries {
 
     /// The last of so many attempts that the log ends with them.
     pub(super) fn unconnected(&self) -> Option<Symptom> {
-        let (text, number) = self.last.as_ref().filter(|_| self.count >= FEWEST)?;
+        let (text, number) = self
+            .last
+            .as_ref()
+            .filter(|_| self.count >= FEWEST && self.lines > 1)?;
         let line = Lower::of(text);
         let mut found = failure(&line, attempt(&line.lower)?, *number);
         found.grade = Grade::Degraded;
@@ -99,7 +106,8 @@ mod tests {
         assert_eq!(attempts(&[LATER; 10]), Some((K::ConnectRefused, 22)));
         assert_eq!(attempts(&[REFUSED; 3]), None);
         // The library counts itself: a part of its lines is enough.
-        assert_eq!(attempts(&[LATER]), Some((K::ConnectRefused, 13)));
+        assert_eq!(attempts(&[LATER; 2]), Some((K::ConnectRefused, 14)));
+        assert_eq!(attempts(&[LATER]), None);
         assert_eq!(attempts(&[&[REFUSED; 12][..], &[CONNECTED]].concat()), None);
         let again = [&[REFUSED; 12][..], &[CONNECTED], &[REFUSED; 11]].concat();
         assert_eq!(attempts(&again), Some((K::ConnectRefused, 11)));
