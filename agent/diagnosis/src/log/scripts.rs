@@ -144,7 +144,7 @@ mod tests {
             ),
         ] {
             let mut containers = Containers::default();
-            let found = text.lines().filter_map(|line| containers.add(line)).next();
+            let found = text.lines().find_map(|line| containers.add(line));
             assert_eq!(found.map(|(kind, _)| kind), expected, "{text}");
         }
     }

@@ -54,12 +54,12 @@ mod tests {
 
     #[test]
     fn a_device_that_ucx_cannot_open_counts_where_it_opens_none() {
+        const OPENED: &str = "[174.7] [n1:47:0] ib_device.c:593 UCX  DEBUG initialized device 'rdmap16s27' (InfiniBand channel adapter) with 1 ports\n";
         let failed = |name: &str| {
             format!(
                 "[174.6] [n1:47:0] ib_mlx5dv_md.c:1788 UCX  DEBUG mlx5dv_open_device({name}) failed: Operation not supported\n"
             )
         };
-        const OPENED: &str = "[174.7] [n1:47:0] ib_device.c:593 UCX  DEBUG initialized device 'rdmap16s27' (InfiniBand channel adapter) with 1 ports\n";
         for (log, expected) in [
             (failed("rdmap16s27"), Some(K::UnsupportedAdapter)),
             (failed("bnxt_re0"), Some(K::Unrecognised)),

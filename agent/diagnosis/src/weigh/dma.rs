@@ -483,13 +483,13 @@ pub(super) fn not_inserted<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
 
 /// What the job or the loader of modules reports of the peer-memory module.
 fn module_refused(case: &Case<'_>, scales: &mut Scales) {
+    const KINDS: [SymptomKind; 2] = [SymptomKind::PeerMemoryError, SymptomKind::GdrDisabled];
     let in_job = |symptom: &&Symptom| {
         symptom.kind == SymptomKind::PeerMemoryError
             || symptom.text.contains("peermem")
             || symptom.text.contains("peer_mem")
     };
     // That the container ended says less than why the module was not loaded in it.
-    const KINDS: [SymptomKind; 2] = [SymptomKind::PeerMemoryError, SymptomKind::GdrDisabled];
     let is_state = |symptom: &&Symptom| symptom.text.to_ascii_lowercase().contains("peermem-ctr");
     let mut reported = case.seen(&KINDS).filter(in_job);
     let reason = reported.find(|symptom| !is_state(symptom));

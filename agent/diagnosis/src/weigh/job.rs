@@ -18,9 +18,11 @@ use crate::{
 };
 
 /// What to do where a plugin lists the devices that it found, and none that it can offer.
-fn of_list(symptom: &Symptom) -> Option<&'static str> {
-    let is_list = symptom.text.to_ascii_lowercase().contains("ibvdevlist");
-    is_list.then(|| start_step(symptom)).flatten()
+fn of_list(case: &Case<'_>) -> Option<&'static str> {
+    // What it found instead says more than that it has none to offer.
+    let mut symptoms = case.log?.symptoms.iter();
+    let list = symptoms.find(|symptom| symptom.text.to_ascii_lowercase().contains("ibvdevlist"))?;
+    start_step(list)
 }
 
 /// What to do where a program of a cluster finds no device.
@@ -48,10 +50,8 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     scales.insisted_step = fabric::psm_step(case).map(str::to_owned);
     if let Some(symptom) = case.seen(&[SymptomKind::ResourceUnavailable]).next() {
         scales.fits(&symptom.source, &symptom.text);
-        // What the plugin found instead says more than that it has none to offer.
-        let mut lines = case.log.into_iter().flat_map(|log| &log.symptoms);
-        let listed = lines.find_map(of_list);
-        scales.next_step = Some(listed.unwrap_or_else(|| resource_step(symptom)).to_owned());
+        let step = of_list(case).unwrap_or_else(|| resource_step(symptom));
+        scales.next_step = Some(step.to_owned());
         return;
     }
     if let Some(symptom) = case

@@ -104,6 +104,19 @@ const OF_HYPERVISOR: &str = "libvirt may not raise the limit of locked memory of
     more. On a host, start libvirt's daemon with the right: CAP_SYS_RESOURCE and LimitMEMLOCK=infinity in its unit (in a container, the container's capabilities), or set <memtune><hard_limit> \
     above the memory of the machine. A limit of 9007199254740991 means none, which a machine with a function of VDPA or a GPU asks for.";
 
+/// The step where a function of an adapter is given to a machine, or to a program that drives it.
+fn steps_of_vfio(case: &Case<'_>, scales: &mut Scales) {
+    if case.symptoms.iter().any(|symptom| is_of_machine(symptom)) {
+        scales.next_step = Some(OF_MACHINE.to_owned());
+    }
+    if case.symptoms.iter().any(|symptom| is_of_program(symptom)) {
+        scales.next_step = Some(OF_PROGRAM.to_owned());
+    }
+    if case.symptoms.iter().any(|symptom| is_of_hypervisor(symptom)) {
+        scales.insisted_step = Some(OF_HYPERVISOR.to_owned());
+    }
+}
+
 pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = refused(case) {
         return scales.against(&symptom.source, "the error number is not that of a memlock limit");
@@ -122,15 +135,7 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if view::memlock(case, scales) || forbidden(case, scales) {
         return;
     }
-    if case.symptoms.iter().any(|symptom| is_of_machine(symptom)) {
-        scales.next_step = Some(OF_MACHINE.to_owned());
-    }
-    if case.symptoms.iter().any(|symptom| is_of_program(symptom)) {
-        scales.next_step = Some(OF_PROGRAM.to_owned());
-    }
-    if case.symptoms.iter().any(|symptom| is_of_hypervisor(symptom)) {
-        scales.insisted_step = Some(OF_HYPERVISOR.to_owned());
-    }
+    steps_of_vfio(case, scales);
     endpoint_made(case, scales);
     let named = case
         .symptoms
