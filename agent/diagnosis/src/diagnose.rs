@@ -189,14 +189,15 @@ fn suggested(case: &Case<'_>, findings: &[Finding]) -> Vec<(u32, Cause)> {
     CAUSES.iter().enumerate().filter_map(weighed).collect()
 }
 
-/// Unlikely causes last; before them those that have nothing to do with the failure in the log; then by the severity of what a cause shows or explains, then by confidence. So a guess never
-/// stands above a confirmed finding that is as severe. A reason stands above its effect. Of equal causes, those of symptoms first; then an
-/// adapter that failed; then by score.
+/// Unlikely causes last; before them those that have nothing to do with the failure in the log, unless an adapter failed: that may end a whole
+/// job. Then by the severity of what a cause shows or explains, then by confidence. So a guess never stands above a confirmed finding that is
+/// as severe. A reason stands above its effect. Of equal causes, those of symptoms first; then an adapter that failed; then by score.
 fn sort(causes: &mut [(u32, Cause)], effects: &Effects, grades: &Grades) {
     causes.sort_by_key(|(place, cause)| {
         let unlikely = cause.confidence == Confidence::Unlikely;
+        let has_failed = cause.findings.contains(&ADAPTER_FAILED.id);
         (
-            (unlikely, cause.aside),
+            (unlikely, cause.aside && !has_failed),
             Reverse(gravity(cause, grades).max(effects.severity(cause).unwrap_or(Severity::Info))),
             effects.is_effect(cause),
             // What could not be read says less than what the log shows.
@@ -204,7 +205,7 @@ fn sort(causes: &mut [(u32, Cause)], effects: &Effects, grades: &Grades) {
             Reverse(cause.confidence),
             cause.explains.is_empty(),
             // No setting repairs an adapter that failed.
-            !cause.findings.contains(&ADAPTER_FAILED.id),
+            !has_failed,
             Reverse(cause.score),
             Reverse(cause.explains.len()),
             !(cause.supports.is_empty() && is_usual(cause.id, &cause.explains)),

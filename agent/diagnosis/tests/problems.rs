@@ -139,17 +139,14 @@ fn an_adapter_that_dies_is_one_problem_under_its_name() {
 
 #[test]
 fn a_link_that_flapped_and_then_stays_down_is_one_problem() {
-    const UPTIME: u64 = 100 * 24 * 3600;
+    const UPTIME: u64 = 6 * 3600;
     let mut tree = Tree::fixture("h100-connectx7").unwrap();
-    let lines: String = [1200, 900, 600, 300]
-        .map(|ago| {
-            let time = (UPTIME - ago) * 1_000_000;
-            ["down", "up"]
-                .map(|state| format!("6,1,{time},-;mlx5_core 0000:33:00.0 rdma2: Link {state}\n"))
-                .concat()
-        })
-        .concat();
-    tree.write("dev/kmsg", lines).unwrap();
+    let paths: Vec<String> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+    let of_port = |file: &str| {
+        let end = format!("/infiniband/mlx5_2/ports/1/{file}");
+        paths.iter().find(|path| path.ends_with(&end)).unwrap()
+    };
+    tree.write(of_port("counters/link_downed"), "40\n").unwrap();
     let causes = |tree: &Tree| {
         let mut node = healthy::of(tree);
         Arc::make_mut(&mut node.host).uptime = Fact::Known(UPTIME);
@@ -163,10 +160,6 @@ fn a_link_that_flapped_and_then_stays_down_is_one_problem() {
         shown.collect::<Vec<_>>()
     };
     assert_eq!(causes(&tree), ["mlx5_2:1 link-quality port-flapping"]);
-    let paths: Vec<String> = tree.entries().map(|(path, _)| path.to_owned()).collect();
-    let state = paths
-        .iter()
-        .find(|path| path.ends_with("/infiniband/mlx5_2/ports/1/state"));
-    tree.write(state.unwrap(), "1: DOWN\n").unwrap();
+    tree.write(of_port("state"), "1: DOWN\n").unwrap();
     assert_eq!(causes(&tree), ["mlx5_2:1 port-down port-down,port-flapping"]);
 }
