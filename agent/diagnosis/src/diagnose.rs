@@ -109,10 +109,8 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
     } else {
         suggested(&case(node, primary), findings)
     };
-    if only_late {
-        // Nothing shows that the network between the ranks is concerned.
-        causes.retain(|(_, cause)| cause.explains.is_empty() || cause.id == "peer-failed");
-    }
+    // Nothing shows that the network between the ranks is concerned.
+    causes.retain(|(_, cause)| !only_late || cause.explains.is_empty() || cause.id == "peer-failed");
     let effects = Effects::of(findings);
     let grades = grades(&symptoms);
     sort(&mut causes, &effects, &grades);

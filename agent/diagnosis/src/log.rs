@@ -282,9 +282,7 @@ impl LogReader {
         }
         self.doubt_accounts();
         gpu::settle(&mut self.log.symptoms);
-        if self.log.marks.no_nvswitch {
-            gpu::doubt_manager(&mut self.log.symptoms);
-        }
+        gpu::doubt_manager(&mut self.log);
         self.owners.settle(&mut self.log.symptoms);
         for symptom in &mut self.log.symptoms {
             if self.recogniser.is_refusal_over_tcp(symptom) {
@@ -318,19 +316,9 @@ impl LogReader {
             let within = (self.channels == (true, false)).then_some(1);
             self.log.nodes = counted.or(within);
         }
-        let asks_rdma = ["NCCL_IB_HCA", "NCCL_IB_GID_INDEX"]
-            .iter()
-            .any(|name| self.log.settings.contains_key(*name))
-            || self
-                .log
-                .settings
-                .get("NCCL_NET")
-                .is_some_and(|net| net.eq_ignore_ascii_case("ib"));
-        let is_local = |symptom: &Symptom| symptom.kind == SymptomKind::ComputeError;
-        let has_local_failure = self.log.symptoms.iter().any(is_local);
-        let ranks_within = self.recogniser.ranks().are_within(has_local_failure) && !asks_rdma;
+        let ranks_within = self.ranks_within();
         let successes = self.recogniser.successes();
-        successes.ranks_within = ranks_within && searched_in_vain(&self.log.symptoms);
+        successes.ranks_within = ranks_within;
         successes.one_node = self.log.nodes == Some(1);
         successes.one_host = self.log.hosts.len() < 2 && self.log.nodes.is_none_or(|nodes| nodes < 2);
         self.log.active_port = successes.active_port;
@@ -348,9 +336,7 @@ impl LogReader {
             whole::of_firmware(&mut self.log, symptom);
         }
         self.recogniser.interfaces().settle(&mut self.log);
-        if self.recogniser.lists_provider() {
-            whole::of_other_provider(&mut self.log);
-        }
+        whole::of_other_provider(&mut self.log, self.recogniser.lists_provider());
         whole::settle(&mut self.log, self.recogniser.ranks());
         consequence::settle(&mut self.log.symptoms);
         let successes = self.recogniser.successes();
@@ -364,6 +350,23 @@ impl LogReader {
         chosen::settle(&mut self.log);
         self.recogniser.others().settle(&mut self.log);
         self.log
+    }
+
+    /// Whether NCCL's ranks are on one host, which needs no RDMA, as far as the log shows.
+    fn ranks_within(&self) -> bool {
+        let asks_rdma = ["NCCL_IB_HCA", "NCCL_IB_GID_INDEX"]
+            .iter()
+            .any(|name| self.log.settings.contains_key(*name))
+            || self
+                .log
+                .settings
+                .get("NCCL_NET")
+                .is_some_and(|net| net.eq_ignore_ascii_case("ib"));
+        let is_local = |symptom: &Symptom| symptom.kind == SymptomKind::ComputeError;
+        let has_local_failure = self.log.symptoms.iter().any(is_local);
+        self.recogniser.ranks().are_within(has_local_failure)
+            && !asks_rdma
+            && searched_in_vain(&self.log.symptoms)
     }
 
     /// Adds what only the whole log shows.

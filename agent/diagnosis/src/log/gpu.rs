@@ -1,5 +1,6 @@
 //! Errors of GPUs that say nothing about RDMA by themselves: an application's, and those from which the driver recovered.
 
+use super::Log;
 use crate::symptom::{Grade, Symptom, SymptomKind as K};
 
 /// Whether a line in lower case has a number of NVIDIA's driver that an application causes: an exception, an illegal access, its end.
@@ -32,13 +33,16 @@ pub(super) fn settle(symptoms: &mut [Symptom]) {
     }
 }
 
-/// The manager of the NVLink fabric ends where it finds no switch. Most nodes have none and need no manager; on others, what starts the switches is missing.
-pub(super) fn doubt_manager(symptoms: &mut [Symptom]) {
+/// The manager of the `NVLink` fabric ends where it finds no switch. Most nodes have none and need no manager; on others, what starts the switches is missing.
+pub(super) fn doubt_manager(log: &mut Log) {
+    if !log.marks.no_nvswitch {
+        return;
+    }
     let is_of_manager = |symptom: &Symptom| {
         let text = symptom.text.to_ascii_lowercase();
         symptom.kind == K::GpuLinkError && (text.contains("fabricmanager") || text.contains("fabric manager"))
     };
-    for symptom in symptoms.iter_mut().filter(|symptom| is_of_manager(symptom)) {
+    for symptom in log.symptoms.iter_mut().filter(|symptom| is_of_manager(symptom)) {
         symptom.grade = symptom.grade.min(Grade::Note);
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
     (lower.contains("ccl warn") && is_failure).then_some((K::ComputeError, at))
 }
 
-/// Where PyTorch's barrier counted more processes than the job has ranks: `(world_size=2, worker_count=4, timeout=0:30:00)`.
+/// Where `PyTorch`'s barrier counted more processes than the job has ranks: `(world_size=2, worker_count=4, timeout=0:30:00)`.
 fn crowded(lower: &str) -> Option<usize> {
     let at = lower.find("worker_count=")?;
     let workers = after(lower, "worker_count=").and_then(number)?;

@@ -79,7 +79,7 @@ pub struct Marks {
     /// The GPU Operator's pod has the driver of the GPUs.
     #[serde(skip)]
     pub driver_pod: bool,
-    /// The manager of the NVLink fabric found no switch of it.
+    /// The manager of the `NVLink` fabric found no switch of it.
     #[serde(skip)]
     pub no_nvswitch: bool,
     /// It names a model of adapters that current tools of the firmware do not know.

@@ -14,7 +14,7 @@ const LOADERS: [&str; 4] = [
 /// Services that manage an InfiniBand subnet.
 const MANAGERS: [&str; 2] = ["opensm", "opensmd"];
 
-/// Services that manage the NVLink fabric of GPUs, within a node and between nodes.
+/// Services that manage the `NVLink` fabric of GPUs, within a node and between nodes.
 const GPU_FABRIC: [&str; 5] = [
     "nvidia-fabricmanager",
     "nvidia fabric manager",

@@ -162,7 +162,10 @@ fn of_provider(log: &mut Log) {
 }
 
 /// A provider of libfabric that finds nothing where another one lists a device is the wrong one for this adapter.
-pub(super) fn of_other_provider(log: &mut Log) {
+pub(super) fn of_other_provider(log: &mut Log, is_listed: bool) {
+    if !is_listed {
+        return;
+    }
     for symptom in &mut log.symptoms {
         let is_asked = symptom.named.errno == Some(Errno::ENODATA) && symptom.text.contains("fi_getinfo");
         if symptom.kind == K::NoDevice && is_asked {

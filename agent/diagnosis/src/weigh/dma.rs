@@ -430,12 +430,12 @@ fn gdrcopy(case: &Case<'_>, scales: &mut Scales) -> bool {
     true
 }
 
-/// The step where GDRCopy's library and module do not understand each other.
+/// The step where `GDRCopy`'s library and module do not understand each other.
 const GDR_VERSION: &str = "The file /dev/gdrdrv does not lead to a module of GDRCopy that this library understands. Compare grep gdrdrv /proc/devices with ls -l /dev/gdrdrv: the major numbers must be the same; if gdrdrv is not in \
     the list, another driver has taken its number. Reload the module and make the file again: modprobe -r gdrdrv, rm /dev/gdrdrv, then gdrcopy's insmod.sh or modprobe gdrdrv. If the numbers agree, the module is \
     older than the library (modinfo gdrdrv): install both from one release.";
 
-/// The step where GDRCopy cannot pin GPU memory.
+/// The step where `GDRCopy` cannot pin GPU memory.
 const GDR_PIN: &str = "GDRCopy could not map memory of this GPU. It needs a GPU for data centres or workstations (GeForce has no GPUDirect RDMA), and its module built for the running driver: journalctl -k | grep -e gdrdrv -e NVRM, \
     modinfo gdrdrv. Build and load it again after each update of the driver. If other GPUs of the node work, compare their BAR1: nvidia-smi -q | grep -A3 BAR1.";
 

@@ -1,4 +1,4 @@
-//! Errors of CUDA and ROCm in a job, and what to do about each.
+//! Errors of CUDA and `ROCm` in a job, and what to do about each.
 
 use super::{Case, Scales, job::logged};
 use crate::symptom::SymptomKind;
@@ -34,7 +34,7 @@ const STEPS: [(&[&str], &str); 5] = [
     ),
 ];
 
-/// An error of CUDA, ROCm or another accelerator.
+/// An error of CUDA, `ROCm` or another accelerator.
 pub(crate) fn gpu_program(case: &Case<'_>, scales: &mut Scales) {
     let found = case.seen(&[SymptomKind::ComputeError]).find_map(|symptom| {
         let text = symptom.text.to_ascii_lowercase();

@@ -73,10 +73,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         return commented(line, of_driver);
     }
     if let Some(shown) = cufile::find(lower) {
-        return shown.map(|(kind, at)| match kind {
-            SymptomKind::Unrecognised => Reading::unrecognised(),
-            kind => Reading::of(kind, at),
-        });
+        return shown.map(|(kind, at)| of_kind(kind, at));
     }
     // What NCCL says of a plugin that does not load begins with the same words as what it says of one that is not there.
     // libfabric tries all of its providers, and informs about those that it cannot load.
@@ -103,10 +100,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
     }
     // A driver crashed in one of its functions, which is not an operation of the job.
     if lower.contains("rip: 0010:") {
-        return Some(Reading {
-            known: false,
-            ..Reading::of(SymptomKind::DriverCrashed, 0)
-        });
+        return Some(in_driver());
     }
     if let Some(offer) = offer(lower) {
         return offer.map(|kind| Reading::of(kind, 0));
@@ -181,6 +175,22 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         _ if number == Some(Errno::ENFILE) && is_of_kernel(line.text) => unknown(lower, None),
         _ => unknown(lower, number),
     }
+}
+
+/// A crash of a driver.
+fn in_driver() -> Reading {
+    Reading {
+        known: false,
+        ..Reading::of(SymptomKind::DriverCrashed, 0)
+    }
+}
+
+/// A reading of this kind, whose message is known unless it is not recognised.
+fn of_kind(kind: SymptomKind, at: usize) -> Reading {
+    if kind == SymptomKind::Unrecognised {
+        return Reading::unrecognised();
+    }
+    Reading::of(kind, at)
 }
 
 /// A message with its error number behind the mark of a comment: a person wrote it, or quotes what a program printed.
