@@ -81,8 +81,8 @@ const OF_POD: &str = "The port is that of a virtual function in a pod, whose sta
     auto) in the SriovIBNetwork (link_state in the configuration of ib-sriov-cni); the subnet manager must serve virtual ports (opensm: virt_enabled 2). Ethernet: linkState: auto in the SriovNetwork, and ip link set net1 up \
     in the pod. If the physical port is down too, check its cable and switch port.";
 
-/// What a log states of the state of a port, where each port that it may mean is ACTIVE now, and the first of these. That a port went down is an event, which may be
-/// over; whether it is active is a state, and then the log is older than the facts, or the program cannot use the port.
+/// What a log states of all ports, where each port is ACTIVE now, and the first of these. That a named port was down may be over; that none is
+/// active is refuted: the log is older than the facts, or the program cannot use the ports.
 pub(super) fn refuted<'a>(case: &Case<'a>) -> Option<(&'a Symptom, Port<'a>)> {
     let is_state = |symptom: &&Symptom| {
         let of_port = matches!(
@@ -97,14 +97,11 @@ pub(super) fn refuted<'a>(case: &Case<'a>) -> Option<(&'a Symptom, Port<'a>)> {
     };
     let mut stated = case.symptoms.iter().copied().filter(is_state).peekable();
     let first = *stated.peek()?;
-    let is_here = |symptom: &Symptom| {
-        let name = symptom.named.device.as_ref();
-        name.is_none_or(|name| case.node.hcas().any(|hca| hca.name == *name))
-    };
     let ports = case.ports();
     let is_active = |port: &Port<'_>| port.is_active() == Some(true) && port.reports_link_state();
     let port = *ports.first()?;
-    (stated.all(is_here) && ports.iter().all(is_active)).then_some((first, port))
+    let is_of_all = stated.all(|symptom| symptom.named.device.is_none());
+    (is_of_all && ports.iter().all(is_active)).then_some((first, port))
 }
 
 /// What the state of a port says against a line of the log.
