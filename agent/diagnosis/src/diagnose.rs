@@ -70,13 +70,7 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
         log.map(|log| log.marks),
     );
     concern::raise_refuted(&mut symptoms, writer);
-    // A secondary failure is not evidence for a cause, unless there are no other symptoms.
-    let has_primary = symptoms.iter().any(|symptom| symptom.grade > Grade::Secondary);
-    let least = if has_primary {
-        Grade::Degraded
-    } else {
-        Grade::Secondary
-    };
+    let least = least_grade(&symptoms);
     // What ended a job where RDMA did not fail has a cause, too, and so has a rank that is late.
     let is_of_other = |symptom: &Symptom| {
         symptom.grade == Grade::Unrecognised && (symptom.kind.is_of_other() || is_late(symptom))
@@ -166,6 +160,15 @@ pub fn diagnose(node: &Node, findings: &[Finding], log: Option<&Log>) -> Diagnos
 /// Whether only a watchdog reports that an operation of all ranks did not end in time.
 fn is_late(symptom: &Symptom) -> bool {
     symptom.kind == SymptomKind::CollectiveTimeout && symptom.grade == Grade::Unrecognised
+}
+
+/// The least grade of a symptom that is evidence for a cause: a secondary failure is none, unless there are no other symptoms.
+fn least_grade(symptoms: &[Symptom]) -> Grade {
+    if symptoms.iter().any(|symptom| symptom.grade > Grade::Secondary) {
+        Grade::Degraded
+    } else {
+        Grade::Secondary
+    }
 }
 
 /// The step of a node on which nothing can be judged because it has no RDMA device: why an adapter has none, even if that is information only.

@@ -262,12 +262,8 @@ impl LogReader {
             shown.settle(&mut self.log.symptoms);
         }
         shown.passthrough.settle(&mut self.log.symptoms);
-        let zero = shown.without_guid();
-        if self.log.symptoms.is_empty()
-            && let Some(symptom) = zero
-        {
-            self.log.symptoms.push(symptom);
-        }
+        let zero = shown.without_guid().filter(|_| self.log.symptoms.is_empty());
+        self.log.symptoms.extend(zero);
         self.log.names_gpu = shown.gpu;
         self.log.zero_guid = shown.zero;
         self.log.memlock = shown.memlock;

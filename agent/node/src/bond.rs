@@ -177,9 +177,10 @@ fn silent_in_sysfs<'a>(bond: &'a str, settings: &'a Settings) -> Option<Silent<'
         let source = |file: &str| format!("/sys/class/net/{name}/bonding_slave/{file}");
         let (why, shown) = if member.has_carrier.known() == Some(&false) {
             let shown = vec![(format!("/sys/class/net/{name}/carrier"), "0".to_owned())];
-            let why = match member.is_unnoticed() {
-                true => NoTraffic::Unnoticed,
-                false => NoTraffic::NoLink,
+            let why = if member.is_unnoticed() {
+                NoTraffic::Unnoticed
+            } else {
+                NoTraffic::NoLink
             };
             (why, shown)
         } else if member.is_up() == Some(false) {

@@ -110,7 +110,7 @@ fn of_device(node: &Node, findings: &[&Finding], symptom: &Symptom) -> Option<St
         for subject in subjects {
             if own
                 .iter()
-                .any(|hca| is_related(node, hca, subject) || mentions(finding, &hca.name))
+                .any(|hca| is_related(hca, subject) || mentions(finding, &hca.name))
             {
                 return None;
             }
@@ -162,18 +162,13 @@ fn subjects<'a>(node: &'a Node, finding: &Finding) -> Vec<&'a Hca> {
 }
 
 /// Whether two devices are of one adapter, so that a fault of one may be behind that of the other.
-fn is_related(node: &Node, one: &Hca, other: &Hca) -> bool {
-    let (Some(first), Some(second)) = (one.pci_address.known(), other.pci_address.known()) else {
+fn is_related(one: &Hca, other: &Hca) -> bool {
+    if [one, other].iter().any(|hca| hca.pci_address.known().is_none()) {
         // A bond or a software device may work over any.
         return true;
-    };
+    }
     let slot = |address: &str| address.rsplit_once('.').map(|(slot, _)| slot.to_owned());
-    let parent = |address: &String| {
-        let functions = node.pci.functions.known()?;
-        functions.get(address)?.physical_function.known().cloned()
-    };
-    let of = |address: &String| slot(&parent(address).unwrap_or_else(|| address.clone()));
-    one.name == other.name || of(first) == of(second)
+    one.name == other.name || slot(one.adapter()) == slot(other.adapter())
 }
 
 /// Whether a finding names a device, too.

@@ -42,10 +42,8 @@ pub(super) fn settle(symptoms: &mut Vec<Symptom>) {
             .min()
     };
     let failed = |symptom: &&Symptom| symptom.grade == Grade::Failure;
-    let prevented = symptoms
-        .iter()
-        .filter(failed)
-        .any(|symptom| prevents_start(symptom.kind));
+    let mut failures = symptoms.iter().filter(failed);
+    let prevented = failures.any(|symptom| prevents_start(symptom.kind));
     let root = first(Grade::Failure, |symptom| !follows(symptom));
     let setup = first(Grade::Failure, |symptom| prevents_use(symptom.kind));
     // A program can go on without its plugin, over TCP or not at all.

@@ -89,11 +89,14 @@ pub(super) fn refuted<'a>(case: &Case<'a>) -> Option<(&'a Symptom, Port<'a>)> {
             symptom.kind,
             SymptomKind::PortNotActive | SymptomKind::PortInitializing
         );
+        let states = ["active", "initializ"];
+        let text = symptom.text.to_ascii_lowercase();
         // An interface of IPoIB that is not set up is on a port that is ACTIVE.
         of_port
+            && states.iter().any(|state| text.contains(state))
             && symptom.line.is_some()
             && symptom.software != Some(Software::Kernel)
-            && !symptom.text.contains("qdisc")
+            && !text.contains("qdisc")
     };
     let mut stated = case.symptoms.iter().copied().filter(is_state).peekable();
     let first = *stated.peek()?;

@@ -122,9 +122,7 @@ fn gid_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
         let is_empty = gids.is_empty();
         let exception = if is_beside_rails && !probe_failed && share.is_none() && !only_v1 {
             Some(&ONLY_OTHERS_HAVE_ONE)
-        } else if is_empty && nowhere {
-            None
-        } else if equal_ports_have_one || probe_failed || share.is_some() || only_v1 {
+        } else if is_empty && nowhere || equal_ports_have_one || probe_failed || share.is_some() || only_v1 {
             None
         } else if nowhere && !has_ipv6(gids) {
             let is_for_jobs = for_jobs.contains(&Subject::of_port(&port));

@@ -118,9 +118,9 @@ fn broken_connections_and_errors_of_the_hardware_have_a_limit_of_their_own() {
             one.remedy
         );
         // Without an earlier reading.
-        let mut once = risen(&healthy, counter, &["mlx5_0"], 5000, 0);
-        once.history = None;
-        assert_eq!(of(&once, &auto(), "counter-errors"), ["mlx5_0:1 warning"]);
+        let mut unwatched = risen(&healthy, counter, &["mlx5_0"], 5000, 0);
+        unwatched.history = None;
+        assert_eq!(of(&unwatched, &auto(), "counter-errors"), ["mlx5_0:1 warning"]);
     }
 }
 

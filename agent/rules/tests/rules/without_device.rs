@@ -310,7 +310,7 @@ fn a_gaudi_without_its_device_is_found_by_the_others() {
         loaded.insert("habanalabs_cn".to_owned(), module);
         if without_verbs {
             loaded.remove("habanalabs_ib");
-            node.hcas = Fact::Known(Default::default());
+            node.hcas = Fact::Known(std::collections::BTreeMap::default());
         }
         findings(&node, &auto(), "rdma-modules-missing")
     };

@@ -134,14 +134,14 @@ pub(super) fn doubt_rejection(symptoms: &mut [Symptom]) {
 
 /// The driver of mlx5 changes the keys of memory regions with its own work requests (UMR). A completion that fails for one of these is not that of a program.
 pub(super) fn end_own_work(symptoms: &mut [Symptom]) {
+    /// Number of lines between the completion and what the driver says of it.
+    const WITHIN: u64 = 12;
     let refused = first(symptoms, |symptom| {
         symptom.kind == K::CommandRefused
             && ["umr", "pagefault_"]
                 .iter()
                 .any(|name| symptom.text.contains(name))
     });
-    /// Number of lines between the completion and what the driver says of it.
-    const WITHIN: u64 = 12;
     for symptom in symptoms {
         let is_just_before =
             refused.is_some_and(|at| symptom.line.is_some_and(|line| line < at && at <= line + WITHIN));
