@@ -56,7 +56,6 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
             "Drain the node, and switch its power off and on: {address} is not on the PCI bus any more, so that nothing can be loaded into it. Then look whether lspci -s {address} \
             shows the adapter again. If it does not, or if it goes again, reseat the adapter or report it to the maker of the server. journalctl -k | grep {address} shows what happened before."
         ));
-        scales.fits("/sys/bus/pci/devices", format!("{address} is not there now"));
     } else if let Some(function) = function {
         scales.next_step = Some(format!(
             "Check what the kernel logged about the adapter: journalctl -k | grep {function}. Then drain the node, and update the firmware or \

@@ -1,6 +1,5 @@
 //! The limits of a process and of a device: locked memory, resources.
 
-use rdma_health_node::limits::Runtime;
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, exhausted, pods, view};
@@ -217,22 +216,6 @@ pub(crate) fn memlock(case: &Case<'_>, scales: &mut Scales) {
     if of_pods.is_empty() && !probed {
         scales.unseen(unseen(case));
     }
-}
-
-/// Slurm's daemon without a memlock limit, where nothing else that starts jobs has one.
-fn of_slurm(case: &Case<'_>) -> Option<(String, String)> {
-    let runtimes = case.node.limits.runtimes.known()?;
-    let is_free = |runtime: &Runtime| {
-        let limit = runtime.memlock.known();
-        limit.is_some_and(|limit| limit.soft.is_none())
-    };
-    let slurmd = runtimes.iter().find(|runtime| runtime.name == "slurmd")?;
-    runtimes.iter().all(is_free).then(|| {
-        (
-            format!("/proc/{}/limits", slurmd.pid),
-            without_limit(&slurmd.name),
-        )
-    })
 }
 
 /// What a runtime without a memlock limit shows of the jobs that it starts.
@@ -478,7 +461,7 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
         let is_short = case
             .seen(&[SymptomKind::RegMrNoMemory, SymptomKind::CreateFailed])
             .any(|symptom| symptom.line.is_some());
-        if let Some((source, value)) = unlimited(case).or_else(|| of_slurm(case)).filter(|_| is_short) {
+        if let Some((source, value)) = unlimited(case).filter(|_| is_short) {
             scales.fits(source, value);
         }
         scales
