@@ -389,12 +389,7 @@ impl LogReader {
         if !self.log.symptoms.iter().any(has_reason)
             && let Some(symptom) = self.recogniser.crashed()
         {
-            self.log
-                .symptoms
-                .iter_mut()
-                .filter(|symptom| is_end(symptom))
-                .for_each(Symptom::follows_another);
-            self.add(symptom);
+            self.end_by(symptom, is_end);
         }
         self.add_crash();
         let says_more =
@@ -419,13 +414,15 @@ impl LogReader {
             return;
         }
         if let Some(symptom) = self.recogniser.ended_by_system() {
-            self.log
-                .symptoms
-                .iter_mut()
-                .filter(|symptom| is_end(symptom))
-                .for_each(Symptom::follows_another);
-            self.add(symptom);
+            self.end_by(symptom, is_end);
         }
+    }
+
+    /// Adds the reason of the ends that the log shows.
+    fn end_by(&mut self, reason: Symptom, is_end: impl Fn(&Symptom) -> bool) {
+        let ends = self.log.symptoms.iter_mut().filter(|symptom| is_end(symptom));
+        ends.for_each(Symptom::follows_another);
+        self.add(reason);
     }
 
     /// What a person writes about a failure in general says less than the lines of programs next to it.

@@ -53,6 +53,15 @@ pub struct Subnet {
     pub netdev: String,
 }
 
+impl Subnet {
+    /// Whether an address is in it.
+    pub fn contains(&self, address: Ipv4Addr) -> bool {
+        let host_bits = 32_u32.saturating_sub(u32::from(self.prefix));
+        let mask = u32::MAX.checked_shl(host_bits).unwrap_or(0);
+        self.address.to_bits() & mask == address.to_bits() & mask
+    }
+}
+
 /// Settings of one network device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {

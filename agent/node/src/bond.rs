@@ -170,9 +170,7 @@ impl Node {
 
 fn silent_in_sysfs<'a>(bond: &'a str, settings: &'a Settings) -> Option<Silent<'a>> {
     let aggregator = settings.aggregator.known().copied();
-    let members = settings.bond.known()?;
-    let is_silent = members.iter().all(|member| member.lacp().is_silent(aggregator));
-    let silent = members.iter().map(|member| {
+    let members = settings.bond.known()?.iter().map(|member| {
         let name = member.name.as_str();
         let source = |file: &str| format!("/sys/class/net/{name}/bonding_slave/{file}");
         let (why, shown) = if member.has_carrier.known() == Some(&false) {
@@ -189,21 +187,14 @@ fn silent_in_sysfs<'a>(bond: &'a str, settings: &'a Settings) -> Option<Silent<'
             let shown = Idle::new(name, member.lacp(), aggregator, source).shown;
             (NoTraffic::of(member.lacp(), aggregator), shown)
         };
-        SilentMember { name, why, shown }
+        let is_silent = member.lacp().is_silent(aggregator);
+        is_silent.then_some(SilentMember { name, why, shown })
     });
-    let is_bond = is_silent && !members.is_empty();
-    is_bond.then(|| Silent {
-        bond,
-        members: silent.collect(),
-    })
+    all_silent(bond, members)
 }
 
 fn silent_in_netlink<'a>(bond: &'a str, facts: &'a Bond) -> Option<Silent<'a>> {
-    let is_silent = facts
-        .members
-        .iter()
-        .all(|member| member.lacp().is_silent(facts.aggregator));
-    let silent = facts.members.iter().map(|member| {
+    let members = facts.members.iter().map(|member| {
         let name = member.name.as_str();
         let source = |what: &str| format!("ip -d link show {name}: {what}");
         let why = NoTraffic::of(member.lacp(), facts.aggregator);
@@ -211,13 +202,19 @@ fn silent_in_netlink<'a>(bond: &'a str, facts: &'a Bond) -> Option<Silent<'a>> {
             NoTraffic::NoLink => vec![(source("mii_status"), "down".to_owned())],
             _ => Idle::new(name, member.lacp(), facts.aggregator, source).shown,
         };
-        SilentMember { name, why, shown }
+        let is_silent = member.lacp().is_silent(facts.aggregator);
+        is_silent.then_some(SilentMember { name, why, shown })
     });
-    let is_bond = is_silent && !facts.members.is_empty();
-    is_bond.then(|| Silent {
-        bond,
-        members: silent.collect(),
-    })
+    all_silent(bond, members)
+}
+
+/// The bond, if it has members and each of them is silent.
+fn all_silent<'a>(
+    bond: &'a str,
+    members: impl Iterator<Item = Option<SilentMember<'a>>>,
+) -> Option<Silent<'a>> {
+    let members: Vec<_> = members.collect::<Option<_>>()?;
+    (!members.is_empty()).then_some(Silent { bond, members })
 }
 
 fn of_sysfs<'a>(bond: &'a str, settings: &'a Settings) -> Option<LeftOut<'a>> {

@@ -81,20 +81,13 @@ fn carries(node: &Node, finding: &Finding, symptom: &Symptom) -> bool {
         .filter_map(|port| port.netdev.known())
         .any(|netdev| {
             let mut own = subnets.iter().filter(|subnet| subnet.netdev == netdev.name);
-            own.any(|subnet| peer.is_none_or(|peer| contains(subnet.address, subnet.prefix, peer)))
+            own.any(|subnet| peer.is_none_or(|peer| subnet.contains(peer)))
         })
 }
 
 /// The IPv4 address of a peer as NCCL writes it: `10.0.0.4<56849>`.
 fn address(word: &str) -> Option<Ipv4Addr> {
     word.split_once('<')?.0.parse().ok()
-}
-
-fn contains(network: Ipv4Addr, prefix: u8, address: Ipv4Addr) -> bool {
-    let mask = u32::MAX
-        .checked_shl(32_u32.saturating_sub(u32::from(prefix)))
-        .unwrap_or(0);
-    network.to_bits() & mask == address.to_bits() & mask
 }
 
 /// Why findings of single devices do not explain a failure on a device that the log names: they are of other adapters.

@@ -1,6 +1,11 @@
 //! A process that the system ended, with nothing else in the log that says why: `Segmentation fault (core dumped)`, `Signal: Bus error (7)`, `Killed`.
 
-use super::line::{excerpt, number};
+use std::sync::LazyLock;
+
+use super::{
+    line::{excerpt, number},
+    phrases::Phrases,
+};
 use crate::symptom::SymptomKind as K;
 
 /// Names of RDMA and of the libraries over it, in lower case.
@@ -32,6 +37,9 @@ const SHARING: [&str; 8] = [
     "gloo",
 ];
 
+static OF_RDMA: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(RDMA));
+static OF_SHARING: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(SHARING));
+
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
@@ -56,12 +64,9 @@ pub(super) struct Crash {
 impl Crash {
     /// Adds a line. `works`: it shows that work goes on.
     pub(super) fn add(&mut self, text: &str, line: u64, works: impl Fn(&str) -> bool) {
-        let has = |names: &[&str], lower: &str| names.iter().any(|name| lower.contains(name));
-        if !(self.rdma && self.shares) {
-            let lower = text.to_ascii_lowercase();
-            self.rdma = self.rdma || has(&RDMA, &lower) && !lower.contains("no device found");
-            self.shares = self.shares || has(&SHARING, &lower);
-        }
+        let is_used = || OF_RDMA.occur(text) && !text.to_ascii_lowercase().contains("no device found");
+        self.rdma = self.rdma || is_used();
+        self.shares = self.shares || OF_SHARING.occur(text);
         if let Some(end) = end(text) {
             // The first line of a report says more than its end.
             if self.last.is_none() {

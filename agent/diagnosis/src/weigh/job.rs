@@ -541,7 +541,7 @@ const NO_LOCAL_PORT: &str = "No packet was sent: this host gave the connection n
     count them; let the program keep its connections (Mooncake: MC_TCP_ENABLE_CONNECTION_POOL=1), or widen the range: sysctl -w net.ipv4.ip_local_port_range='1024 65535'. Or the \
     program binds to an address that no interface has where it runs: ip -brief address, and the settings that name an address or interface.";
 
-/// What to do where the launcher of Open MPI has no connection to its daemon on another node.
+/// What to do where the launcher of Open MPI did not start its daemon on another node, or lost it.
 const LAUNCHER: &str = "The launcher of Open MPI did not start its daemon on another node, or lost it: that is TCP and the start of processes, not RDMA. From the node of mpirun, check that ssh NODE \
     hostname works without a question, that ssh NODE which orted (prted in Open MPI 5) finds the same Open MPI (PATH, LD_LIBRARY_PATH, --prefix), that /tmp is writable, and that the \
     nodes reach each other: --mca oob_tcp_if_include INTERFACE (prterun --prtemca). A firewall must let them connect.";
@@ -553,33 +553,30 @@ const OF_LAUNCHER: &str = "The daemons that mpirun starts on the nodes did not r
 
 /// What broke a connection over TCP, as far as the message says it.
 pub(crate) fn tcp_connection(case: &Case<'_>, scales: &mut Scales) {
-    let is_local = |symptom: &Symptom| {
-        let text = symptom.text.to_ascii_lowercase();
-        ["assign requested address", "eaddrnotavail"]
+    let seen: Vec<_> = case.seen(&[SymptomKind::TcpError]).collect();
+    let texts: Vec<_> = seen
+        .iter()
+        .map(|symptom| symptom.text.to_ascii_lowercase())
+        .collect();
+    let says = |words: &[&str]| {
+        texts
             .iter()
-            .any(|words| text.contains(words))
+            .any(|text| words.iter().any(|word| text.contains(word)))
     };
-    let starts_daemons = |symptom: &Symptom| {
-        let text = symptom.text.to_ascii_lowercase();
-        ["mpirun", "daemon"].iter().any(|word| text.contains(word))
+    let step = if says(&["assign requested address", "eaddrnotavail"]) {
+        Some(NO_LOCAL_PORT)
+    } else if seen
+        .iter()
+        .any(|symptom| symptom.software == Some(Software::Nvshmem))
+    {
+        Some(BOOTSTRAP)
+    } else if says(&["complete a tcp connection"]) {
+        Some(OF_LAUNCHER)
+    } else {
+        says(&["mpirun", "daemon"]).then_some(LAUNCHER)
     };
-    if case.seen(&[SymptomKind::TcpError]).any(starts_daemons) {
-        scales.next_step = Some(LAUNCHER.to_owned());
-    }
-    let of_launcher = |symptom: &Symptom| {
-        symptom
-            .text
-            .to_ascii_lowercase()
-            .contains("complete a tcp connection")
-    };
-    if case.seen(&[SymptomKind::TcpError]).any(of_launcher) {
-        scales.next_step = Some(OF_LAUNCHER.to_owned());
-    }
-    let is_of_nvshmem = |symptom: &Symptom| symptom.software == Some(Software::Nvshmem);
-    if case.seen(&[SymptomKind::TcpError]).any(is_local) {
-        scales.next_step = Some(NO_LOCAL_PORT.to_owned());
-    } else if case.seen(&[SymptomKind::TcpError]).any(is_of_nvshmem) {
-        scales.next_step = Some(BOOTSTRAP.to_owned());
+    if let Some(step) = step {
+        scales.next_step = Some(step.to_owned());
     }
     logged(case, scales);
 }
