@@ -10,6 +10,7 @@ mod gid;
 mod gpu;
 mod hardware;
 mod job;
+mod layer;
 mod library;
 mod limits;
 mod message;
@@ -18,6 +19,7 @@ mod network;
 mod permission;
 mod platform;
 mod pods;
+mod port;
 mod refused;
 mod settings;
 mod unresolved;
@@ -37,15 +39,15 @@ pub(crate) use job::{
     LATE, application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed,
     shared_memory, stalled, tcp_connection, userspace,
 };
+pub(crate) use layer::{ethernet_only, infiniband_member, infiniband_only};
 pub(crate) use library::gpu_initiated;
 pub(crate) use limits::{memlock, resources};
 pub(crate) use message::{IWARP, backend, in_use, module_build, peer_settings, storage_access, unsupported};
 pub(crate) use modules::modules;
-pub(crate) use network::{
-    addressing, ethernet_only, fabric, infiniband_member, infiniband_only, link_quality, mtu, port_down,
-};
+pub(crate) use network::{addressing, fabric, link_quality, mtu};
 pub(crate) use permission::permission;
 pub(crate) use platform::{device_assignment, firmware_file, firmware_tool, tool_access};
+pub(crate) use port::port_down;
 pub(crate) use settings::settings;
 
 use std::net::Ipv6Addr;

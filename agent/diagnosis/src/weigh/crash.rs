@@ -3,7 +3,7 @@
 use rdma_health_kernel_log::{is_rdma_consumer, is_software_rdma};
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, exhausted::INTERRUPTS, job::logged, network::raw_not_started};
+use super::{Case, Scales, exhausted::INTERRUPTS, job::logged, layer::raw_not_started};
 use crate::{
     log::call,
     symptom::{Symptom, SymptomKind},

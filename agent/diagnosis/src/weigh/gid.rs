@@ -9,7 +9,7 @@ use rdma_health_protocol::{Errno, Gid, WcStatus};
 
 use super::{
     Case, Scales,
-    network::{layers, only},
+    layer::{layers, only},
     only_probed,
     unresolved::is_of_peer,
     view,

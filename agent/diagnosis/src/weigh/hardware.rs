@@ -9,7 +9,7 @@ use super::{
     crash::{hung_consumer, without_interrupts},
     fabric,
     job::logged,
-    network::{ABSENT, absent_and_down},
+    port::{ABSENT, absent_and_down},
 };
 use crate::symptom::{Software, Symptom, SymptomKind};
 

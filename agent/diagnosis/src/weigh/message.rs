@@ -3,13 +3,7 @@
 use rdma_health_node::infiniband::{CLASS, LinkLayer};
 use rdma_health_protocol::Errno;
 
-use super::{
-    Case, Scales,
-    job::logged,
-    library,
-    network::{layers, unusable},
-    pods,
-};
+use super::{Case, Scales, job::logged, layer::layers, library, pods, port::unusable};
 use crate::{
     log::{is_named_by_driver, is_of_build, is_without_transport},
     symptom::{Software, Symptom, SymptomKind},

@@ -1,304 +1,24 @@
-//! Ports, GIDs and the network between nodes.
+//! The network between nodes: peers that do not answer, paths, addresses and the MTU.
 
 use std::collections::BTreeSet;
 
-use rdma_health_node::{
-    DeviceEvent, Fact, Port,
-    infiniband::{CLASS, LinkLayer},
-    kmsg::EventKind,
-    words::count_of,
-};
+use rdma_health_node::{Fact, Port, infiniband::LinkLayer};
 use rdma_health_protocol::WcStatus;
 
-use super::{Case, Scales, fabric as tools, only_probed, probes_passed, unresolved::unresolved};
+use super::{
+    Case, Scales, fabric as tools,
+    layer::{is_infiniband, only},
+    only_probed,
+    port::{MANY_LOSSES, link_losses, losses_in_words},
+    probes_passed,
+    unresolved::unresolved,
+};
 use crate::log::is_of_socket;
 use crate::symptom::{Software, Symptom, SymptomKind, Transition};
-
-pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
-    const DOWN: [SymptomKind; 2] = [SymptomKind::PortError, SymptomKind::PortNotActive];
-    if let Some(symptom) = over_sockets(case) {
-        scales.doubts(&symptom.source, "the peer was not reached over TCP");
-    }
-    if let Some(symptom) = absent_and_down(case) {
-        return scales.doubts(&symptom.source, ABSENT);
-    }
-    if let Some((symptom, port)) = refuted(case) {
-        return scales.against(port.file("state"), active_now(symptom));
-    }
-    // The port may be up again: that it went down is not contradicted by the present state.
-    if let Some(symptom) = case.seen(&DOWN).next() {
-        let of_pod = is_of_pod(symptom).then_some(OF_POD);
-        scales.next_step = of_pod.or_else(|| tools::inactive_step(symptom)).map(Into::into);
-        return scales.fits(&symptom.source, &symptom.text);
-    }
-    let ports = case.ports();
-    for port in ports.iter().filter(|port| port.is_active().is_none()) {
-        let why = port
-            .state
-            .unread()
-            .map_or_else(String::new, |unread| format!(": {unread}"));
-        scales.unseen(format!("state of {port}{why}"));
-    }
-    if ports.iter().any(|port| !port.reports_link_state()) {
-        scales.unseen("link state: the driver efa always reports ACTIVE");
-    }
-    // The port may have come up again since.
-    if let Some(symptom) = case.seen(&[SymptomKind::PortError]).next() {
-        scales.fits(&symptom.source, &symptom.text);
-    }
-    for link in link_losses(case) {
-        scales.fits("/dev/kmsg", losses_in_words(&link));
-    }
-    if scales.supported() || !scales.unseen.is_empty() {
-        return;
-    }
-    // A port that is down and in use would be a finding. Other ports that are down were never up.
-    let active: Vec<_> = ports
-        .iter()
-        .filter(|port| port.is_active() == Some(true))
-        .collect();
-    if let [port, others @ ..] = active.as_slice() {
-        let more = if others.is_empty() {
-            String::new()
-        } else {
-            format!(", the same for {} more", others.len())
-        };
-        scales.against(port.file("state"), format!("4: ACTIVE{more}"));
-    }
-}
-
-/// Whether the interface of a port is one that Multus makes in a pod: `mlx5_3 port 1 ==> net1 (Down)`.
-fn is_of_pod(symptom: &Symptom) -> bool {
-    let Some((_, interface)) = symptom.text.split_once("==> net") else {
-        return false;
-    };
-    let name = interface.split(' ').next().unwrap_or_default();
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// The step for it: the cable is the last that it can be.
-const OF_POD: &str = "The port is that of a virtual function in a pod, whose state the physical function on the node sets: ip link show PF lists it (link-state, GUIDs). InfiniBand: give the function a GUID and set linkState: enable (or \
-    auto) in the SriovIBNetwork (link_state in the configuration of ib-sriov-cni); the subnet manager must serve virtual ports (opensm: virt_enabled 2). Ethernet: linkState: auto in the SriovNetwork, and ip link set net1 up \
-    in the pod. If the physical port is down too, check its cable and switch port.";
-
-/// What a log states of all ports, where each port is ACTIVE now, and the first of these. That a named port was down may be over; that none is
-/// active is refuted: the log is older than the facts, or the program cannot use the ports.
-pub(super) fn refuted<'a>(case: &Case<'a>) -> Option<(&'a Symptom, Port<'a>)> {
-    let is_state = |symptom: &&Symptom| {
-        let of_port = matches!(
-            symptom.kind,
-            SymptomKind::PortNotActive | SymptomKind::PortInitializing
-        );
-        let states = ["active", "initializ"];
-        let text = symptom.text.to_ascii_lowercase();
-        // An interface of IPoIB that is not set up is on a port that is ACTIVE.
-        of_port
-            && states.iter().any(|state| text.contains(state))
-            && symptom.line.is_some()
-            && symptom.software != Some(Software::Kernel)
-            && !text.contains("qdisc")
-    };
-    let mut stated = case.symptoms.iter().copied().filter(is_state).peekable();
-    let first = *stated.peek()?;
-    let ports = case.ports();
-    let is_active = |port: &Port<'_>| port.is_active() == Some(true) && port.reports_link_state();
-    let port = *ports.first()?;
-    let is_of_all = stated.all(|symptom| symptom.named.device.is_none());
-    (is_of_all && ports.iter().all(is_active)).then_some((first, port))
-}
-
-/// What the state of a port says against a line of the log.
-fn active_now(symptom: &Symptom) -> String {
-    format!("4: ACTIVE now, unlike {}", symptom.source)
-}
-
-/// Weighs that a program cannot use a port which it calls inactive. Whether the log shows nothing else that a library failed in.
-pub(super) fn unusable(case: &Case<'_>, scales: &mut Scales) -> bool {
-    let others = [SymptomKind::BackendMissing, SymptomKind::BackendFailed];
-    if case.seen(&others).next().is_some() {
-        return false;
-    }
-    let Some((symptom, port)) = refuted(case) else {
-        scales.is_excluded = true;
-        return true;
-    };
-    let text = symptom.text.to_ascii_lowercase();
-    let step = if text.contains("hfi") || text.contains("psm2") {
-        "check that the process may open the adapter (ls -l /dev/hfi1_*), and that libpsm2 is of a release for this kernel. hfi1_control and opainfo show what it should find."
-    } else if text.contains("openfabrics") || symptom.software == Some(Software::OpenMpi) {
-        "Open MPI 4 leaves InfiniBand to UCX: --mca pml ucx, with an Open MPI that was built with UCX (ompi_info | grep ucx). --mca btl ^openib hides the message."
-    } else {
-        "run ls -l /dev/infiniband and ibv_devinfo where the job runs, and compare them with the device and port that its settings name."
-    };
-    scales.next_step = Some(format!(
-        "{port} is ACTIVE now. If the log is older, start the job again, and find out what happened to the port at that time: journalctl -k --since TIME. If the message comes again, the program cannot use         the port: {step}"
-    ));
-    scales.fits(port.file("state"), active_now(symptom));
-    true
-}
-
-/// Why the port that a log names as down may be that of a virtual function.
-pub(super) const ABSENT: &str = "the node does not list the device now, and its own ports are ACTIVE: it may be a virtual function in a pod";
-
-/// A port that the log names as down, of a device that this node does not list, while all ports of the node are active.
-pub(super) fn absent_and_down<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
-    let ports: Vec<_> = case.node.ports().collect();
-    let all_active = !ports.is_empty() && ports.iter().all(|port| port.is_active() == Some(true));
-    let is_listed = |name: &String| case.node.hcas().any(|hca| hca.name == *name);
-    case.symptoms.iter().copied().find(|symptom| {
-        symptom.kind == SymptomKind::PortNotActive
-            && all_active
-            && symptom.named.device.as_ref().is_some_and(|name| !is_listed(name))
-    })
-}
-
-/// When a link that goes down belongs to the start of the node, in seconds after boot.
-const START: u64 = 600;
-/// From how many losses on a link counts as unstable.
-const MANY_LOSSES: u64 = 3;
-
-/// The links of the devices to consider that went down while the node ran, in the kernel log.
-fn link_losses<'a>(case: &Case<'a>) -> Vec<DeviceEvent<'a>> {
-    let mut losses = case.events(&[EventKind::LinkDown]);
-    losses.retain(|link| link.event.last.is_none_or(|last| last >= START));
-    losses
-}
-
-fn losses_in_words(link: &DeviceEvent<'_>) -> String {
-    format!(
-        "{}, {} in all",
-        link.event.message,
-        count_of(link.event.count, "such message")
-    )
-}
-
-/// The number of ports with this link layer on the devices to consider; `None` if one could not be read.
-pub(super) fn layers(case: &Case<'_>, layer: &LinkLayer) -> Option<usize> {
-    let mut count = 0;
-    for port in case.ports() {
-        count += usize::from(port.link_layer.known()? == layer);
-    }
-    Some(count)
-}
-
-pub(super) fn only(case: &Case<'_>, scales: &mut Scales, layer: &LinkLayer) {
-    match layers(case, layer) {
-        Some(0) if case.node.hcas().next().is_some() => scales.against(
-            format!("{CLASS}/*/ports/*/link_layer"),
-            format!("no {} port", layer.name()),
-        ),
-        Some(_) => {}
-        None => scales.unseen("link layer of every port"),
-    }
-}
-
-/// Whether the log, or else the node, shows ports of InfiniBand and none of Ethernet.
-fn is_infiniband(case: &Case<'_>) -> bool {
-    case.logs_infiniband()
-        || layers(case, &LinkLayer::Ethernet) == Some(0)
-            && case.node.hcas().next().is_some()
-            && !case.logs_ethernet()
-}
 
 /// What to do about a peer on InfiniBand that does not answer.
 const ON_INFINIBAND: &str = "Run rdma-health check on the peer, then ib_write_bw between the two nodes over the same devices (-d DEVICE -i PORT). If it fails, too, look at the path \
     through the fabric: iblinkinfo and ibqueryerrors show links that are down or count errors, ibtracert LID LID the way from one port to the other.";
-
-/// Why neither a subnet manager nor a partition matters.
-const ETHERNET: &str = "the ports that it names are Ethernet";
-
-/// Takes what only an InfiniBand port reports for the cause, whatever the ports of this node are: the log may be another node's.
-fn reports_infiniband(case: &Case<'_>, scales: &mut Scales) -> bool {
-    const OF_INFINIBAND: [SymptomKind; 5] = [
-        SymptomKind::JoinRefused,
-        SymptomKind::NoSubnetManager,
-        SymptomKind::PortInitializing,
-        SymptomKind::ManagerNotStarted,
-        SymptomKind::PkeyMissing,
-    ];
-    let found = case.seen(&OF_INFINIBAND).next();
-    if let Some(symptom) = found {
-        scales.fits(&symptom.source, &symptom.text);
-        scales.next_step = tools::step(symptom).map(Into::into);
-    }
-    found.is_some()
-}
-
-pub(crate) fn infiniband_only(case: &Case<'_>, scales: &mut Scales) {
-    if let Some(zero) = case.log.and_then(|log| log.zero_guid.as_ref()) {
-        return scales.doubts(
-            format!("log line {}", zero.line),
-            "no subnet manager configures a port with a GUID of zero",
-        );
-    }
-    if let Some((symptom, port)) = refuted(case) {
-        return scales.against(port.file("state"), active_now(symptom));
-    }
-    if reports_infiniband(case, scales) {
-        return;
-    }
-    if case.logs_ethernet() {
-        return scales.against("log", ETHERNET);
-    }
-    only(case, scales, &LinkLayer::InfiniBand);
-    if !scales.supported() && scales.contradicts.is_empty() {
-        port_down(case, scales);
-    }
-}
-
-/// The partition of an InfiniBand port. A port without a key that it needs would be a finding.
-pub(crate) fn infiniband_member(case: &Case<'_>, scales: &mut Scales) {
-    // The index is an attribute of this transition on RoCE, too.
-    let settings = case.log.map(|log| &log.settings);
-    let set = ["NCCL_IB_PKEY", "UCX_IB_PKEY"]
-        .iter()
-        .find_map(|name| Some((name, settings?.get(*name)?)));
-    if case.seen(&[SymptomKind::InitRefused]).next().is_some()
-        && let Some((name, value)) = set
-    {
-        scales.next_step = Some(format!(
-            "Unset {name}, which is {value} in the log, or set it to an index that exists on the port: grep -v 0x0000 \
-            /sys/class/infiniband/DEVICE/ports/1/pkeys/*. RoCE ports have only index 0."
-        ));
-        return scales.shows(
-            format!("{name} in the log"),
-            format!("{value}; moving a queue pair to INIT checks it"),
-        );
-    }
-    if reports_infiniband(case, scales) {
-        return;
-    }
-    if case.logs_ethernet() {
-        return scales.against("log", ETHERNET);
-    }
-    if let Some(symptom) = raw_not_started(case) {
-        return scales.against(&symptom.source, "a raw packet queue pair has no partition key");
-    }
-    only(case, scales, &LinkLayer::InfiniBand);
-}
-
-pub(crate) fn ethernet_only(case: &Case<'_>, scales: &mut Scales) {
-    if let Some(symptom) = only_probed(case) {
-        return scales.against(
-            &symptom.source,
-            "loopback traffic does not pass a switch that could drop packets",
-        );
-    }
-    only(case, scales, &LinkLayer::Ethernet);
-    if scales.contradicts.is_empty() && !scales.supported() {
-        scales.unseen("priorities, PFC and ECN settings of the switches");
-    }
-}
-
-/// A queue pair for Ethernet frames that could not move to INIT. Its only attribute of that transition is the port.
-pub(super) fn raw_not_started<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
-    /// Libraries that create no other kind, and the kind's name.
-    const RAW: [&str; 5] = ["vma ", "xlio ", "raw packet", "raw_packet", "rawpacket"];
-    case.symptoms.iter().copied().find(|symptom| {
-        let text = symptom.text.to_ascii_lowercase();
-        symptom.kind == SymptomKind::InitRefused && RAW.iter().any(|word| text.contains(word))
-    })
-}
 
 /// What to do where NCCL reaches its peer over TCP neither for its bootstrap nor for data.
 const SOCKETS: &str = "This is a TCP connection of NCCL, for its bootstrap or for data where it does not use RDMA (NET/Socket). Compare the interface after \
@@ -307,7 +27,7 @@ const SOCKETS: &str = "This is a TCP connection of NCCL, for its bootstrap or fo
     the nodes, which must let all TCP ports pass.";
 
 /// A TCP connection of NCCL that reaches no peer, if it is the only kind that does not.
-fn over_sockets<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
+pub(super) fn over_sockets<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     const KINDS: [SymptomKind; 4] = [
         SymptomKind::PeerUnreachable,
         SymptomKind::ConnectTimedOut,

@@ -1,6 +1,6 @@
 //! The settings of a job: devices, transports and attributes that they select.
 
-use super::{Case, Scales, library, message::renamed, network::raw_not_started, view};
+use super::{Case, Scales, layer::raw_not_started, library, message::renamed, view};
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// What a program refused whose message says itself what is to be set: its words, and what to do.

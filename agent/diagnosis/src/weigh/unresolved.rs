@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rdma_health_node::infiniband::LinkLayer;
 use rdma_health_protocol::Errno;
 
-use super::{Case, Scales, network::layers};
+use super::{Case, Scales, layer::layers};
 use crate::{
     log::{LINK_LOCAL, leads_nowhere, names_no_address},
     symptom::{Software, Symptom, SymptomKind},

@@ -9,9 +9,11 @@ pub(super) const MAX_VERDICT: usize = 256 << 10;
 pub(super) const MAX_INVENTORY: usize = 64 << 10;
 pub(super) const MAX_REPORT: usize = 32 << 20;
 pub(super) const MAX_SNAPSHOT: usize = 64 << 20;
-/// Maximum number of problems and of facts that are shown of one node, and maximum length of a text.
+/// Maximum number of problems and of facts that are shown of one node.
 const MANY: usize = 64;
+/// Maximum length of a text, and of one that is a cell of a table, in bytes.
 const LONG: usize = 300;
+const CELL: usize = 120;
 
 /// After this many seconds a reading says nothing about the node any more: an agent reads every few seconds.
 const OLD: u64 = 15 * 60;
@@ -97,12 +99,12 @@ impl VerdictAnswer {
         let mut answer: Self = parse(body)?;
         answer.problems.truncate(MANY);
         for problem in &mut answer.problems {
-            for text in [&mut problem.cause, &mut problem.title, &mut problem.severity] {
-                bound(text);
+            let names = [&mut problem.cause, &mut problem.title, &mut problem.severity];
+            for text in names.into_iter().chain(problem.device.as_mut()) {
+                bound(text, CELL);
             }
-            problem.device.iter_mut().for_each(bound);
         }
-        answer.unknown_because.iter_mut().for_each(bound);
+        answer.unknown_because.iter_mut().for_each(|why| bound(why, LONG));
         if let Some(why) = old(answer.time, rdma_health_time::now()) {
             answer.status = Status::Unknown;
             answer.unknown_because = Some(why);
@@ -126,7 +128,7 @@ impl InventoryAnswer {
         while answer.inventory.len() > MANY {
             answer.inventory.pop_last();
         }
-        answer.inventory.values_mut().for_each(bound);
+        answer.inventory.values_mut().for_each(|fact| bound(fact, LONG));
         Ok(answer)
     }
 }
@@ -159,9 +161,9 @@ pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(wrong)
 }
 
-fn bound(text: &mut String) {
-    if text.len() > LONG {
-        *text = excerpt(text, LONG);
+fn bound(text: &mut String, length: usize) {
+    if text.len() > length {
+        *text = excerpt(text, length);
     }
 }
 
@@ -199,7 +201,7 @@ mod tests {
         let why = answer.unknown_because.unwrap();
         assert!(why.contains("no status that this program knows"), "{why}");
         assert_eq!(answer.problems.len(), MANY);
-        assert!(answer.problems[0].cause.len() < 2 * LONG);
+        assert!(answer.problems[0].cause.len() < 2 * CELL);
         for wrong in [
             "",
             "[]",
