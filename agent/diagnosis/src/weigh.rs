@@ -9,6 +9,7 @@ mod fabric;
 mod gid;
 mod gpu;
 mod hardware;
+mod helper;
 mod job;
 mod layer;
 mod library;
@@ -35,6 +36,7 @@ pub(crate) use hardware::{
     device_fault, device_present, devices_missing, gpu_fault, host_load, host_memory, pci_path, slot_power,
     software, virtual_functions,
 };
+pub(crate) use helper::helper;
 pub(crate) use job::{
     LATE, application, device_not_given, gpu_only, logged, no_device, no_listener, peer_failed,
     shared_memory, stalled, tcp_connection, userspace,

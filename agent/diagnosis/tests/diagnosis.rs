@@ -520,6 +520,15 @@ fn the_reason_for_a_silent_helper_decides_the_next_step() {
     let (ended, step) = silent(HelperTrouble::Ended, "signal: 11 (SIGSEGV)");
     assert_eq!(ended, "helper-fails");
     assert!(step.contains("how it ended"), "{step}");
+    let (other, step) = silent(
+        HelperTrouble::Version,
+        "it speaks version 3, this program version 4",
+    );
+    assert_eq!(other, "helper-fails");
+    assert!(
+        step.contains("from one release") && !step.contains("ibv_devinfo"),
+        "{step}"
+    );
     let (stopped, step) = silent(HelperTrouble::Silent, "the verbs helper did not greet within 5s");
     assert_eq!(stopped, "helper-fails", "no device is called before the greeting");
     assert!(

@@ -6,13 +6,13 @@
 #[path = "common/healthy.rs"]
 mod healthy;
 
-use std::{fmt::Write, sync::Arc};
+use std::{collections::BTreeSet, fmt::Write, sync::Arc};
 
 use rdma_health_diagnosis::{Problem, diagnose, problems};
 use rdma_health_node::{
     Fact, Node,
     history::{
-        History,
+        History, Missing,
         changes::{Change, Event},
     },
 };
@@ -138,7 +138,7 @@ fn an_adapter_that_dies_is_one_problem_under_its_name() {
 }
 
 #[test]
-fn a_link_that_flapped_and_then_stays_down_is_one_problem() {
+fn a_link_that_flaps_is_one_problem_until_it_stays_down() {
     const UPTIME: u64 = 6 * 3600;
     let mut tree = Tree::fixture("h100-connectx7").unwrap();
     let paths: Vec<String> = tree.entries().map(|(path, _)| path.to_owned()).collect();
@@ -147,9 +147,17 @@ fn a_link_that_flapped_and_then_stays_down_is_one_problem() {
         paths.iter().find(|path| path.ends_with(&end)).unwrap()
     };
     tree.write(of_port("counters/link_downed"), "40\n").unwrap();
-    let causes = |tree: &Tree| {
+    let causes = |tree: &Tree, down_for: Option<u64>| {
         let mut node = healthy::of(tree);
         Arc::make_mut(&mut node.host).uptime = Fact::Known(UPTIME);
+        if let Some(seconds) = down_for {
+            let mut history = History::default();
+            let found = BTreeSet::from(["port-down mlx5_2:1".to_owned()]);
+            let now = node.facts.time;
+            history.observe(&BTreeSet::new(), Missing::Over, now - seconds - 1);
+            history.observe(&found, Missing::Over, now - seconds);
+            node.history = Some(Arc::new(history));
+        }
         let verdict = judge(&node, &Expectations::default());
         let diagnosis = diagnose(&node, &verdict.findings, None);
         let problems = problems(&node, &verdict.findings, &diagnosis);
@@ -159,7 +167,17 @@ fn a_link_that_flapped_and_then_stays_down_is_one_problem() {
         });
         shown.collect::<Vec<_>>()
     };
-    assert_eq!(causes(&tree), ["mlx5_2:1 link-quality port-flapping"]);
+    assert_eq!(causes(&tree, None), ["mlx5_2:1 link-quality port-flapping"]);
     tree.write(of_port("state"), "1: DOWN\n").unwrap();
-    assert_eq!(causes(&tree), ["mlx5_2:1 port-down port-down,port-flapping"]);
+    // The labels of its alert must not change each time it goes down.
+    assert_eq!(
+        causes(&tree, Some(60)),
+        ["mlx5_2:1 link-quality port-down,port-flapping"]
+    );
+    for stays_down in [None, Some(3600)] {
+        assert_eq!(
+            causes(&tree, stays_down),
+            ["mlx5_2:1 port-down port-down,port-flapping"]
+        );
+    }
 }

@@ -35,8 +35,12 @@ pub const STALLED_READ_SECONDS: &str = "outbound_pci_stalled_rd_events";
 /// Number of seconds in which [`STALLED_WRITE`] was above 30.
 pub const STALLED_WRITE_SECONDS: &str = "outbound_pci_stalled_wr_events";
 
+/// Number of times that the port sent pause frames for so long that the adapter stopped to send them, and drops what it cannot take (mlx5,
+/// `Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst`).
+pub const PAUSE_GIVEN_UP: &str = "tx_pause_storm_error_events";
+
 /// The statistics of a port that are used. A driver has hundreds, most of them of single queues.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "outbound_pci_buffer_overflow",
     STALLED_READ,
     STALLED_READ_SECONDS,
@@ -47,6 +51,7 @@ pub const NAMES: [&str; 11] = [
     "rx_pci_signal_integrity",
     "rx_steer_missed_packets",
     "tx_discards_phy",
+    PAUSE_GIVEN_UP,
     "tx_pci_signal_integrity",
 ];
 
@@ -234,6 +239,7 @@ mod tests {
             ("rx_pfc_ena_frames_pri3", true),
             ("tx_pripause_3_1us_count", true),
             ("pfc_pri8_tx_duration_us", false),
+            ("tx_pause_storm_error_events", true),
             ("rx_prio8_pause", false),
             ("rx_prio10_pause", false),
             ("rx_prio3_bytes", false),

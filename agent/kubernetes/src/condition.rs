@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, time::Duration};
 
-use rdma_health_node::{Port, SourceStatus, node::Probe};
+use rdma_health_node::{Port, SourceStatus, node::Probe, pci::Role};
 use rdma_health_protocol::ProbeFailure;
 use rdma_health_rules::{Domain, Finding, Severity, unread_of};
 use rdma_health_view::View;
@@ -281,8 +281,14 @@ fn probe_unknown(view: &View, context: &ConditionContext) -> Option<Unknown> {
 fn healthy(kind: ConditionKind, view: &View) -> (&'static str, &'static str) {
     const NO_DEVICES: (&str, &str) = ("NoDevices", "the node has no RDMA device");
     let has_devices = view.node.hcas().next().is_some();
+    let has_limits = view.node.limits.runtimes.known().is_some_and(|found| !found.is_empty());
+    let has_gpus = view.node.functions().iter().any(|function| function.role == Role::Gpu);
     match kind {
-        ConditionKind::Limits => ("NoLimitsProblem", "memlock limits are as expected"),
+        ConditionKind::Limits if has_limits => ("NoLimitsProblem", "memlock limits are as expected"),
+        ConditionKind::Limits => (
+            "NoLimitsProblem",
+            "no container runtime was found whose memlock limit could be judged",
+        ),
         ConditionKind::Reading => ("NoReadingProblem", "every required fact could be read"),
         ConditionKind::Device => (
             "NoDeviceProblem",
@@ -292,6 +298,9 @@ fn healthy(kind: ConditionKind, view: &View) -> (&'static str, &'static str) {
             "NoIommuProblem",
             "the IOMMU mode of RDMA devices and GPUs is as expected",
         ),
+        ConditionKind::GpuDirect if has_devices && !has_gpus => {
+            ("NoGPUDirectProblem", "the node has no GPU that this program knows")
+        }
         ConditionKind::GpuDirect if has_devices => (
             "NoGPUDirectProblem",
             "no known obstacle between GPUs and RDMA devices",

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rdma_health_kernel::{
-    drivers::{self, STALLED_READ_SECONDS, STALLED_WRITE_SECONDS},
+    drivers::{self, PAUSE_GIVEN_UP, STALLED_READ_SECONDS, STALLED_WRITE_SECONDS},
     infiniband,
     lldp::Neighbour,
     netlink::{
@@ -70,6 +70,8 @@ pub mod counters {
         "pause_received_6_microseconds",
         "pause_received_7_microseconds",
     ];
+    /// Number of times that the port sent pause frames for so long that the adapter stopped to send them.
+    pub const PAUSE_STORMS: &str = "pause_storms";
     /// Received frames with a wrong checksum (FCS).
     pub const FCS_ERRORS: &str = "fcs_errors";
     /// Received symbols with an error that remains after forward error correction.
@@ -173,6 +175,7 @@ impl Node {
                 counters::PAUSE_RECEIVED[0],
                 pause.and_then(|pause| pause.rx_frames),
             ),
+            (counters::PAUSE_STORMS, of_driver(PAUSE_GIVEN_UP)),
             (counters::FCS_ERRORS, error("fcs")),
             (counters::SYMBOL_ERRORS, error("symbol")),
             (counters::PCI_STALLED_READ, of_driver(STALLED_READ_SECONDS)),

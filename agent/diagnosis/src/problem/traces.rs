@@ -2,6 +2,7 @@
 //! that is gone. They are one problem. So are the errors of a link and its port that is down.
 
 use rdma_health_node::Node;
+use rdma_health_rules::domain::trend::PORT_FLAPPING;
 
 use super::{LOST, Problem};
 
@@ -18,15 +19,23 @@ const TRACES: [&str; 5] = [
 const DOWN: &str = "port-down";
 const BAD_LINK: &str = "link-quality";
 
+/// For how many seconds a port that flaps may be down and still be one that flaps.
+const FLAP: u64 = 15 * 60;
+
 /// Joins such problems of one adapter, and of the driver that it hangs in. The first of them stays, with the findings of all; of a port, that it is
-/// down.
+/// down, unless it flaps: then it has one problem while it is down and while it is up.
 pub(super) fn join<'a>(node: &Node, problems: Vec<Problem<'a>>) -> Vec<Problem<'a>> {
     let mut joined: Vec<Problem<'a>> = Vec::new();
     for mut problem in problems {
         let first = joined.iter_mut().find(|first| is_same(node, first, &problem));
         match first {
             Some(first) => {
-                if problem.cause == DOWN {
+                let leads = match problem.cause {
+                    DOWN => !flaps(node, first, &problem),
+                    BAD_LINK => flaps(node, &problem, first),
+                    _ => false,
+                };
+                if leads {
                     std::mem::swap(first, &mut problem);
                 }
                 first.take(problem);
@@ -35,6 +44,16 @@ pub(super) fn join<'a>(node: &Node, problems: Vec<Problem<'a>>) -> Vec<Problem<'
         }
     }
     joined
+}
+
+/// Whether a link goes down again and again, and did so just now.
+fn flaps(node: &Node, link: &Problem<'_>, down: &Problem<'_>) -> bool {
+    let is_flapping = link
+        .findings
+        .iter()
+        .any(|finding| finding.rule.id == PORT_FLAPPING.id);
+    let is_new = |time: u64| node.facts.time.saturating_sub(time) <= FLAP;
+    is_flapping && down.since.is_some_and(|since| is_new(since.time))
 }
 
 fn is_same(node: &Node, one: &Problem<'_>, other: &Problem<'_>) -> bool {

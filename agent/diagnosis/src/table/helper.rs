@@ -33,5 +33,5 @@ pub(super) static HELPER_FAILS: KnownCause = KnownCause {
     cases: &[FindingCase::HelperFailed],
     often: &[],
     sometimes: &[],
-    weigh: weigh::nothing,
+    weigh: weigh::helper,
 };

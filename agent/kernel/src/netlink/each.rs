@@ -95,14 +95,18 @@ pub(super) fn obstacle(scope: &Scope<'_>, known: &Known) -> Option<Fact<()>> {
     if !scope.root().answers_netlink() {
         return Some(Fact::Absent);
     }
-    // The kernel answers about the network namespace of this process, and sysfs shows that of the process which mounted it.
-    let netdev = known.netdevs.first()?;
+    // The kernel answers about the network namespace of this process, and sysfs shows that of the process which mounted it. The network
+    // device of a function that a pod has is in the pod's namespace, while those of the other ports are here.
     let aside = Scope::new(scope.root());
-    let state: Fact<Vec<IgnoredAny>> = ethtool::state(&Netlink::new(&aside), netdev);
-    let elsewhere = state
-        .unread()
-        .is_some_and(|unread| unread.kind == UnreadKind::Errno(Errno::NODEV));
-    elsewhere.then(|| {
+    let netlink = Netlink::new(&aside);
+    let is_elsewhere = |netdev: &String| {
+        let state: Fact<Vec<IgnoredAny>> = ethtool::state(&netlink, netdev);
+        state
+            .unread()
+            .is_some_and(|unread| unread.kind == UnreadKind::Errno(Errno::NODEV))
+    };
+    let netdev = known.netdevs.first()?;
+    known.netdevs.iter().take(MAX_NETDEVS).all(is_elsewhere).then(|| {
         scope.fail(Unread {
             source: "netlink".into(),
             kind: UnreadKind::NotCollected,

@@ -212,6 +212,39 @@ mod tests {
         assert_eq!(misses, 2);
     }
 
+    /// The network device of a function that a pod has is in the pod's namespace, whatever its name.
+    #[test]
+    fn a_network_device_in_a_pod_hides_no_other_one() {
+        let mut recording = Recording::default();
+        for (netdev, answer) in [
+            ("net1", Answer::Failed(Failure::Errno(Errno::NODEV))),
+            ("rail0", Answer::Bytes(br#"[{"link": 1}]"#.as_slice().into())),
+        ] {
+            for command in [
+                "linkstate-get",
+                "linkmodes-get",
+                "fec-get",
+                "pause-get",
+                "stats-get",
+            ] {
+                let question = recording::Question::Netlink {
+                    family: "ethtool".into(),
+                    command: command.into(),
+                    object: netdev.into(),
+                };
+                recording.insert(question, answer.clone());
+            }
+        }
+        let root = Root::replay(Arc::new(recording), true);
+        let known = Known {
+            netdevs: ["net1", "rail0"].map(str::to_owned).into(),
+            ..Known::default()
+        };
+        let links = ethtool::Links::read(&Scope::new(&root), &known).netdevs;
+        let names: Vec<_> = links.known().unwrap().keys().collect();
+        assert!(names.contains(&&"rail0".to_owned()), "{names:?}");
+    }
+
     #[test]
     fn a_kernel_without_the_family_is_reported_once() {
         let unread = Unread {

@@ -93,7 +93,8 @@ fn of_files(scope: &Scope<'_>) -> Fact<BTreeMap<String, Table>> {
         let (Some(soft_limit), Some(limit)) = (limit(2), limit(3)) else {
             continue;
         };
-        let file = |path: String| scope.collected(&path).known().cloned();
+        // A line for each CPU, or for each entry.
+        let file = |path: String| scope.collected_file(&path).known().cloned();
         let counted = || {
             let text = file("/proc/net/arp".to_owned()).filter(|_| family == "ipv4")?;
             // The first line is a heading.

@@ -163,9 +163,18 @@ impl<'a> Scope<'a> {
 
     /// An optional file that only makes other facts more precise: if it was not collected, it is absent, too.
     pub fn collected(&self, path: &str) -> Fact<String> {
-        match self.bytes(path, MAX_ATTRIBUTE) {
+        self.collected_of(path, MAX_ATTRIBUTE)
+    }
+
+    /// The same of a file that may be long.
+    pub fn collected_file(&self, path: &str) -> Fact<String> {
+        self.collected_of(path, MAX_FILE)
+    }
+
+    fn collected_of(&self, path: &str, limit: usize) -> Fact<String> {
+        match self.bytes(path, limit) {
             Err(Failure::NotCollected) => Fact::Absent,
-            bytes => self.text(path, self.optional_fact(path, MAX_ATTRIBUTE, bytes)),
+            bytes => self.text(path, self.optional_fact(path, limit, bytes)),
         }
     }
 

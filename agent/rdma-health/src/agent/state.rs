@@ -375,10 +375,12 @@ fn log_changes(before: Option<&Verdict>, after: &Verdict) {
             info!(rule, severity, subject = %finding.subject, "{}", finding.message);
         }
     }
-    for finding in earlier
-        .iter()
-        .filter(|old| !after.findings.iter().any(|new| same(old, new)))
-    {
+    // One whose severity changed is above.
+    let is_left = |old: &&Finding| {
+        let mut found = after.findings.iter();
+        found.any(|new| old.rule == new.rule && old.subject == new.subject)
+    };
+    for finding in earlier.iter().filter(|old| !is_left(old)) {
         info!(rule = finding.rule.id, subject = %finding.subject, "resolved: {}", finding.message);
     }
 }

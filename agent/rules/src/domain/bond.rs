@@ -187,7 +187,7 @@ fn without_link(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
         };
         let is_unnoticed = down.iter().any(|member| member.is_unnoticed());
         let why = if is_unnoticed {
-            "has no carrier, and the bond counts it as up: it does not monitor its links (miimon) and sends into nothing"
+            "has no carrier, and the bond counts it as up and sends into nothing: it does not look at the carrier (miimon 0, use_carrier 0, or only the ARP monitor)"
         } else if down.iter().all(|member| has_link(member)) {
             "is down for the bond, although its link is up (updelay, or no answers to the ARP monitor)"
         } else {
@@ -208,10 +208,10 @@ fn without_link(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
             finding = finding.fill("NETDEV", &member.name);
         }
         let finding = down.iter().fold(finding, |finding, member| {
-            let (file, value) = if member.is_unnoticed() {
-                ("carrier", "0")
-            } else {
+            let (file, value) = if member.link_up.known() == Some(&false) {
                 ("bonding_slave/mii_status", "down")
+            } else {
+                ("carrier", "0")
             };
             let finding = finding.evidence(format!("/sys/class/net/{}/{file}", member.name), value);
             match reason(&member.name) {

@@ -141,8 +141,8 @@ fn is_of_kernel(unread: &Unread) -> bool {
 }
 
 static WHOLE_SOURCES: Exception = Exception {
-    condition: "if a whole source is missing or stale (a kernel that does not answer, a device that cannot be opened), or the \
-        mode of an IOMMU group, all GIDs of an active port or the memlock limit of a container runtime, because problems may hide \
+    condition: "if a central source is missing or stale (the devices, drivers or modules, the state of a port, a read that hangs, a device that cannot be \
+        opened), or the mode of an IOMMU group, all GIDs of an active port or the memlock limit of a container runtime, because problems may hide \
         behind it",
     severities: Severities::always(Severity::Warning),
 };

@@ -2,8 +2,9 @@
 
 use rdma_health_node::{
     Cable, Node,
+    drivers::PAUSE_GIVEN_UP,
     netdev::counters::{
-        FEC_CORRECTED_BITS, PAUSE_RECEIVED, PAUSE_RECEIVED_TIME, PAUSE_SENT, PAUSE_SENT_TIME,
+        FEC_CORRECTED_BITS, PAUSE_RECEIVED, PAUSE_RECEIVED_TIME, PAUSE_SENT, PAUSE_SENT_TIME, PAUSE_STORMS,
     },
 };
 
@@ -124,7 +125,8 @@ pub static PAUSE_STORM: Rule = Rule {
         that count the duration of pauses (mlx5 of both kinds; bnxt_en and ionic of priority flow control) show how long it really was, also where the kernel does not show the frames. Of priority flow control, the priority \
         with the most frames counts. A port that sends them cannot \
         take what it receives: PCIe link, IOMMU, memory or the adapter itself is too slow or hangs. Pause spreads through the switches, \
-        and jobs on other nodes become slow (Guo et al., RDMA over Commodity Ethernet at Scale, SIGCOMM 2016).",
+        and jobs on other nodes become slow. After about a second without a break, mlx5 stops to send pause frames and drops packets \
+        (tx_pause_storm_error_events; any is reported). (Guo et al., RDMA over Commodity Ethernet at Scale, SIGCOMM 2016.)",
     remedy: Remedy {
         any: "If the port sends pause frames: check its PCIe link and the findings about IOMMU and PCIe of this node, then reset the adapter. If \
             it receives them: check the switch port and the receivers of this node's traffic.",
@@ -182,16 +184,16 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
                 let equals = of.usual.map_or(String::new(), |usual| {
                     format!("; median of equal ports {usual:.0}")
                 });
-                let how = if measured.is_some() { "for" } else { "at most" };
                 let period = period(node, &of.cable, counter, |per_second| {
                     format!("{per_second:.0} per second")
                 });
-                let message = format!(
-                    "{} {verb} {:.0} pause frames per second, {how} {:.0} % of the time (limit 50 %), {period}{equals}",
-                    of.cable,
-                    of.value,
-                    percent(share)
-                );
+                let (cable, share) = (&of.cable, percent(share));
+                let message = match measured {
+                    // One frame can stop traffic for long.
+                    Some(_) if of.value < 1.0 => format!("{cable} {verb} pause frames for {share:.0} % of the time (limit 50 %), fewer than one per second"),
+                    Some(_) => format!("{cable} {verb} {:.0} pause frames per second, for {share:.0} % of the time (limit 50 %), {period}{equals}", of.value),
+                    None => format!("{cable} {verb} {:.0} pause frames per second, at most {share:.0} % of the time (limit 50 %), {period}{equals}", of.value),
+                };
                 let is_compared = of.usual.is_some() && is_unusual;
                 let unsure = (measured.is_none() && !is_compared).then_some(&UNSURE);
                 Some(
@@ -205,7 +207,32 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
                 )
             })
         });
-    found.chain(by_duration).collect()
+    found.chain(by_duration).chain(given_up(node)).collect()
+}
+
+/// Ports that stopped to send pause frames after a long time.
+fn given_up(node: &Node) -> Vec<Draft> {
+    let rates = compared(node, |cable| per_second(node, cable, PAUSE_STORMS));
+    let found = rates.into_values().filter(|of| of.value > 0.0).filter_map(|of| {
+        let netdev = of.cable.netdev?;
+        let period = period(node, &of.cable, PAUSE_STORMS, |per_second| {
+            format!("{:.0} per hour", per_second * 3600.0)
+        });
+        let message = format!(
+            "{} sent pause frames for so long that the adapter stopped to send them and drops packets: {:.0} times per hour, {period}",
+            of.cable,
+            (of.value * 3600.0).ceil(),
+        );
+        Some(
+            Draft::new(&PAUSE_STORM, Subject::of_port(&of.cable.port), message)
+                .fill("NETDEV", netdev)
+                .evidence(
+                    format!("ethtool -S {netdev}: {PAUSE_GIVEN_UP}"),
+                    total(node, &of.cable, PAUSE_STORMS)?,
+                ),
+        )
+    });
+    found.collect()
 }
 
 /// Ports whose driver counts how long traffic is stopped, although the kernel shows no such frames.

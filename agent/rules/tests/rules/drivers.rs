@@ -71,6 +71,24 @@ fn an_adapter_that_waits_for_pcie_more_than_its_equals_is_reported() {
     assert!(message(&all, &auto(), "pci-stalled").contains("to read memory in 67 %"));
 }
 
+#[test]
+fn an_adapter_that_gave_up_to_pause_its_switch_is_reported() {
+    let storms = |often: u64| {
+        risen(
+            "tx_pause_storm_error_events",
+            move |n| if n == 3 { often } else { 0 },
+        )
+    };
+    assert_eq!(of(&storms(0), &auto(), "pause-storm"), [""; 0]);
+    let node = storms(1);
+    assert_eq!(of(&node, &auto(), "pause-storm"), ["mlx5_3:1 warning"]);
+    let message = message(&node, &auto(), "pause-storm");
+    assert!(
+        message.contains("stopped to send them and drops packets: 6 times per hour"),
+        "{message}"
+    );
+}
+
 /// An EFA node after so many seconds in which a counter of its first device rose so.
 fn efa(counter: &str, seconds: u64, rise: u64) -> Node {
     let at = |time: u64, value: u64| {

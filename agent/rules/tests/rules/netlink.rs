@@ -542,7 +542,9 @@ fn a_neighbour_table_without_room_is_reported_without_netlink() {
                 let path = format!("proc/sys/net/ipv4/neigh/default/gc_thresh{n}");
                 tree.write(&path, format!("{limit}\n")).unwrap();
             }
-            let stat = format!("entries  allocs table_fulls\n{entries:08x} 00000001 00000000\n");
+            // A line for each CPU of a large machine.
+            let line = format!("{entries:08x} 00000001 00000000\n");
+            let stat = format!("entries  allocs table_fulls\n{}", line.repeat(256));
             tree.write("proc/net/stat/arp_cache", stat).unwrap();
             tree.write("dev/kmsg", log).unwrap();
         })

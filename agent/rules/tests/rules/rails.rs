@@ -294,7 +294,9 @@ fn a_member_without_a_carrier_that_the_bond_does_not_notice_is_found() {
     assert_eq!(of(&node, &auto(), "bond-degraded"), ["mlx5_bond_0:1 warning"]);
     let finding = findings(&node, &auto(), "bond-degraded").remove(0);
     assert!(
-        finding.message.contains("does not monitor its links (miimon)"),
+        finding
+            .message
+            .contains("it does not look at the carrier (miimon 0"),
         "{}",
         finding.message
     );

@@ -1,6 +1,6 @@
 //! What an agent answers. It is not trusted: lists are bounded, and words that are not known are kept as text to escape.
 
-use rdma_health_node::words::{duration, excerpt};
+use rdma_health_node::words::{duration, excerpt, printable};
 use rdma_health_report::SCHEMA;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -22,6 +22,9 @@ const OLD: u64 = 15 * 60;
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct VerdictAnswer {
     time: u64,
+    /// The Node that the agent belongs to.
+    #[serde(default)]
+    kubernetes_node: Option<String>,
     pub(super) status: Status,
     #[serde(default)]
     pub(super) unknown_because: Option<String>,
@@ -95,8 +98,13 @@ pub(super) struct InventoryAnswer {
 }
 
 impl VerdictAnswer {
-    pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
+    /// The answer about a Node. The address of a pod that is gone may lead to the agent of another.
+    pub(super) fn parse(body: &[u8], node: &str) -> Result<Self, String> {
         let mut answer: Self = parse(body)?;
+        if let Some(other) = answer.kubernetes_node.filter(|other| other != node) {
+            return Err(of_other(&other));
+        }
+        answer.kubernetes_node = None;
         answer.problems.truncate(MANY);
         for problem in &mut answer.problems {
             let names = [&mut problem.cause, &mut problem.title, &mut problem.severity];
@@ -131,6 +139,14 @@ impl InventoryAnswer {
         answer.inventory.values_mut().for_each(|fact| bound(fact, LONG));
         Ok(answer)
     }
+}
+
+/// Why an answer does not count that is about another Node.
+pub(super) fn of_other(node: &str) -> String {
+    format!(
+        "the answer is that of the agent on {}: the address of the pod leads to another node",
+        printable(&excerpt(node, CELL))
+    )
 }
 
 /// Why a reading of this time does not count.
@@ -172,9 +188,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_answer_about_another_node_does_not_count() {
+        let now = rdma_health_time::now();
+        let of =
+            |node: &str| format!(r#"{{"schema":1,"time":{now},"status":"ok","kubernetes_node":"{node}"}}"#);
+        assert_eq!(
+            VerdictAnswer::parse(of("a").as_bytes(), "a").unwrap().status,
+            Status::Ok
+        );
+        let why = VerdictAnswer::parse(of("b").as_bytes(), "a").unwrap_err();
+        assert!(why.contains("of the agent on b"), "{why}");
+    }
+
+    #[test]
     fn an_old_answer_and_one_of_another_schema_are_not_believed() {
         let old = br#"{"schema":1,"time":1700000000,"status":"ok"}"#;
-        let old = VerdictAnswer::parse(old).unwrap();
+        let old = VerdictAnswer::parse(old, "a").unwrap();
         assert_eq!(old.status, Status::Unknown);
         assert!(
             old.unknown_because
@@ -182,10 +211,10 @@ mod tests {
                 .starts_with("the agent's last reading is ")
         );
         let ahead = br#"{"schema":1,"time":99999999999,"status":"ok"}"#;
-        let ahead = VerdictAnswer::parse(ahead).unwrap();
+        let ahead = VerdictAnswer::parse(ahead, "a").unwrap();
         assert_eq!(ahead.status, Status::Unknown);
         assert!(ahead.unknown_because.unwrap().contains("ahead of this machine's"));
-        let other = VerdictAnswer::parse(br#"{"schema":2,"time":1700000000,"status":"ok"}"#);
+        let other = VerdictAnswer::parse(br#"{"schema":2,"time":1700000000,"status":"ok"}"#, "a");
         assert!(other.unwrap_err().contains("schema 2"));
     }
 
@@ -196,7 +225,7 @@ mod tests {
         let many = vec![problem; 500].join(",");
         let now = rdma_health_time::now();
         let answer = format!(r#"{{"schema":1,"time":{now},"status":"better than ok","problems":[{many}]}}"#);
-        let answer = VerdictAnswer::parse(answer.as_bytes()).unwrap();
+        let answer = VerdictAnswer::parse(answer.as_bytes(), "a").unwrap();
         assert_eq!(answer.status, Status::Unknown);
         let why = answer.unknown_because.unwrap();
         assert!(why.contains("no status that this program knows"), "{why}");
@@ -210,7 +239,7 @@ mod tests {
             "{\"schema\":1,\"inventory\":{\"a\":1}}",
             "\u{0}",
         ] {
-            assert!(VerdictAnswer::parse(wrong.as_bytes()).is_err(), "{wrong}");
+            assert!(VerdictAnswer::parse(wrong.as_bytes(), "a").is_err(), "{wrong}");
             assert!(InventoryAnswer::parse(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }

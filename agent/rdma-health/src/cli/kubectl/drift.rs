@@ -23,7 +23,7 @@ use crate::cli::{Output, UNKNOWN};
 
 /// The word for a fact that a node's agent does not report.
 const NOT_REPORTED: &str = "not reported";
-/// What is expected where two values are equally frequent.
+/// What is expected where no value is that of more than half of the nodes.
 const NO_MAJORITY: &str = "no majority";
 
 #[derive(Debug, Args)]
@@ -136,7 +136,7 @@ fn alone<'a>(pools: &BTreeMap<&str, Vec<(&'a str, &Facts)>>, has_reference: bool
     pools.values().filter_map(single).collect()
 }
 
-/// The differences of the nodes of one pool: from the reference, else from the value that most of them have. Where two values are equally
+/// The differences of the nodes of one pool: from the reference, else from the value that more than half of them have. Where no value is so
 /// frequent, nothing is expected, and every node is listed.
 fn compare(pool: &str, nodes: &[(&str, &Facts)], reference: Option<&Facts>) -> Vec<Difference> {
     let mut keys: BTreeSet<&String> = nodes.iter().flat_map(|(_, facts)| facts.keys()).collect();
@@ -149,9 +149,7 @@ fn compare(pool: &str, nodes: &[(&str, &Facts)], reference: Option<&Facts>) -> V
         for (_, facts) in nodes {
             *counts.entry(of(facts, key)).or_default() += 1;
         }
-        let highest = counts.values().max().copied().unwrap_or_default();
-        let mut frequent = counts.iter().filter(|(_, count)| **count == highest);
-        let most = frequent.next().filter(|_| frequent.next().is_none());
+        let most = counts.iter().find(|(_, count)| **count * 2 > nodes.len());
         let expected = match (reference, most) {
             (Some(reference), _) => of(reference, key),
             (None, Some((value, _))) => value.clone(),
@@ -263,7 +261,7 @@ mod tests {
     #[test]
     fn a_node_differs_from_most_or_from_the_reference() {
         let (new, old, bare) = (facts("28.43"), facts("28.39"), Facts::new());
-        let nodes = [("a", &new), ("b", &new), ("c", &old), ("d", &bare)];
+        let nodes = [("a", &new), ("b", &new), ("c", &old), ("d", &bare), ("e", &new)];
         let found = |reference| {
             let all = compare("gpu", &nodes, reference);
             let words =
@@ -273,9 +271,9 @@ mod tests {
         assert_eq!(
             found(None),
             [
-                "c firmware 28.39 2",
-                "d firmware not reported 2",
-                "d kernel not reported 3"
+                "c firmware 28.39 3",
+                "d firmware not reported 3",
+                "d kernel not reported 4"
             ]
         );
         assert_eq!(
@@ -283,6 +281,16 @@ mod tests {
             ["a firmware 28.43 1", "b firmware 28.43 1"]
         );
         assert_eq!(compare("gpu", &[], None), []);
+        // Two values of half of the nodes, and one that is most frequent without being that of most.
+        let (third, fourth) = (facts("28.33"), facts("28.31"));
+        let several = [
+            ("a", &new),
+            ("b", &new),
+            ("c", &old),
+            ("d", &third),
+            ("e", &fourth),
+        ];
+        assert_eq!(compare("gpu", &several, None).len(), 5);
         let tie = compare("gpu", &[("a", &new), ("b", &old)], None);
         let mut out = Vec::new();
         text(&mut out, &tie, 2, &[]).unwrap();

@@ -65,7 +65,8 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let fleet = Fleet::find(&cluster.options(), &arguments.selector, None).await?;
     let mut answers: Vec<Option<Result<VerdictAnswer, String>>> = vec![None; fleet.nodes.len()];
     let take = |(n, answer): (usize, Result<Vec<u8>, String>)| {
-        answers[n] = Some(answer.and_then(|body| VerdictAnswer::parse(&body)));
+        let node = &fleet.nodes[n].name;
+        answers[n] = Some(answer.and_then(|body| VerdictAnswer::parse(&body, node)));
     };
     fleet.ask("/api/v1/verdict", MAX_VERDICT, take).await;
     let rows: Vec<Row<'_>> = fleet

@@ -25,7 +25,7 @@ use super::{
 /// job counts fewer lost packets. The InfiniBand Architecture Specification (16.1.3.5) gives 16 bits to `symbol_error` and `port_rcv_errors` and 8 bits
 /// to `link_error_recovery`, and some adapters stop there. Discards (`port_xmit_discards`, 16 bits there, too) are packets that were lost, and slow restarts
 /// follow lost ones.
-const OF_LOSS: [(&str, u64); 8] = [
+const OF_LOSS: [(&str, u64); 10] = [
     ("local_ack_timeout_err", packets::LEAST),
     ("port_rcv_errors", 65_535),
     ("port_xmit_discards", 65_535),
@@ -35,7 +35,12 @@ const OF_LOSS: [(&str, u64); 8] = [
     ("rx_icrc_encapsulated", packets::LEAST),
     // efa
     ("retrans_timeout_events", packets::LEAST),
+    ("impaired_remote_conn_events", LIMITED),
+    ("unresponsive_remote_events", LIMITED),
 ];
+
+/// Connections of an EFA device that were limited, or whose other end did not respond. A job that ends leaves some.
+const LIMITED: u64 = 5000;
 
 /// Counters of a network device that no file holds, of a bad signal, with the least that is reported.
 const OF_CABLE: [(&str, u64); 3] = [
