@@ -1,4 +1,4 @@
-//! The kernel log of a tree in which nobody saved it by itself: the files of a syslog daemon.
+//! The kernel log of a tree without a kernel log of its usual name: the files of a syslog daemon.
 //!
 //! Only lines that begin as the daemon writes those of the kernel count: other lines are those of processes. A process can ask the daemon to write such a
 //! line, too, so a running node never reads these files: its verdict must not depend on them.

@@ -252,6 +252,8 @@ fn a_network_device_of_a_partition_that_its_port_is_not_in_is_found() {
         let node = node(MLX4, |tree| {
             let devices = "sys/devices/pci0000:00/0000:00:03.0/0000:04:00.0/net";
             tree.write(&format!("{devices}/ib0/type"), "32\n").unwrap();
+            let ports = "sys/devices/pci0000:00/0000:00:03.0/0000:04:00.0/infiniband/mlx4_0/ports";
+            tree.write(&format!("{ports}/1/pkeys/0"), "0xffff\n").unwrap();
             for (file, text) in [
                 ("type", "32"),
                 ("parent", "ib0"),
@@ -274,7 +276,7 @@ fn a_network_device_of_a_partition_that_its_port_is_not_in_is_found() {
     );
     assert!(found.remedy.contains("to partition 0x8001"), "{found:?}");
     assert!(with("0x7fff", "0x1003").is_empty(), "the port has it");
-    assert!(with("0x8001", "0x1002").is_empty(), "nobody set it up");
+    assert!(with("0x8001", "0x1002").is_empty(), "it was not set up");
 }
 
 #[test]
