@@ -8,12 +8,12 @@ use rdma_health_kernel_log::{Form, Record};
 use super::{Collected, KernelLog, Log, collect::is_marker};
 use crate::root::{Records, Scope};
 
-/// The files, by the share of the kernel in them: Debian's log of the boot, that of the kernel, and all messages.
+/// The files: that of the kernel, all messages, and Debian's log of the boot, which has nothing later.
 const FILES: [&str; 4] = [
-    "/var/log/dmesg",
     "/var/log/kern.log",
     "/var/log/kernel",
     "/var/log/messages",
+    "/var/log/dmesg",
 ];
 
 /// The records of the kernel since its last start.
