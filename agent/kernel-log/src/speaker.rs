@@ -35,9 +35,8 @@ pub(crate) fn without_time(line: &str) -> &str {
     {
         rest = text.trim_start();
     }
-    if let Some(text) = after_host(rest) {
-        return text;
-    }
+    // rsyslog keeps the time of the kernel in brackets after the name.
+    rest = after_host(rest).unwrap_or(rest);
     if let Some((time, text)) = rest.split_once(' ')
         && is_iso_time(time)
     {
@@ -215,6 +214,7 @@ mod tests {
             "2026-11-27T20:10:05,123456+00:00 DMAR: IOMMU enabled",
             "2026-11-27T20:10:05+0000 gpu-01 kernel: DMAR: IOMMU enabled",
             "Nov 27 20:10:05 gpu-01 kernel: DMAR: IOMMU enabled",
+            "Nov 27 20:10:05 gpu-01 kernel: [    1.234567] DMAR: IOMMU enabled",
             "Fri 2026-11-27 20:10:05 CEST gpu-01.local kernel: DMAR: IOMMU enabled",
             "[    1.234567] gpu-01 kernel: DMAR: IOMMU enabled",
             "1795810205.123456 gpu-01 kernel: DMAR: IOMMU enabled",

@@ -27,6 +27,79 @@ pub struct DeviceNode {
     pub exists: bool,
 }
 
+/// A device node that programs open, with its permissions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeMode {
+    /// Its path (`/dev/infiniband/uverbs0`).
+    pub path: String,
+    /// The RDMA device that it belongs to; `None` if it is for all of them.
+    pub device: Option<String>,
+    /// Its mode, without its type.
+    pub mode: u32,
+    /// The number of its group.
+    pub group: u32,
+}
+
+impl NodeMode {
+    /// Whether every user may read and write it.
+    pub fn is_for_all(&self) -> bool {
+        self.mode & 0o006 == 0o006
+    }
+
+    /// Whether the members of a group other than that of root may.
+    pub fn is_for_group(&self) -> bool {
+        self.mode & 0o060 == 0o060 && self.group != 0
+    }
+}
+
+/// What no file has, and where the permissions are asked for.
+const MODES: &str = "/host/device-node-modes";
+
+/// The permissions of the device nodes that programs open: of the class of `ib_uverbs`, of `rdma_ucm`, and of the driver `hfi1`. Absent where nothing shows
+/// those of the host, or where a tree has no device nodes.
+pub(crate) fn modes(scope: &Scope<'_>, class: &Fact<Vec<String>>) -> Fact<Vec<NodeMode>> {
+    let root = scope.root();
+    if root.is_of_container() && !root.has_devices_of_kernel(DIRECTORY) {
+        return Fact::Absent;
+    }
+    let class = class.known().map_or(&[][..], Vec::as_slice);
+    let mut nodes: Vec<(String, Option<String>)> = Vec::new();
+    for name in class.iter().filter(|name| is_verbs(name)).take(MAX_ANSWERED) {
+        let device = scope.collected(&format!("{CLASS}/{name}/ibdev"));
+        nodes.push((
+            format!("{DIRECTORY}/{name}"),
+            device.known().map(|name| name.trim().to_owned()),
+        ));
+    }
+    if nodes.is_empty() {
+        return Fact::Absent;
+    }
+    let of_driver: Vec<_> = nodes.iter().filter_map(|(_, device)| device.clone()).collect();
+    let of_driver = of_driver.into_iter().filter(|device| device.starts_with("hfi1_"));
+    nodes.extend(of_driver.map(|device| (format!("/dev/{device}"), Some(device))));
+    nodes.push((format!("{DIRECTORY}/rdma_cm"), None));
+    let paths: Vec<_> = nodes.iter().map(|(path, _)| path.clone()).collect();
+    let answer = scope.modes(MODES, &paths);
+    answer.map(|answer| with_modes(&nodes, &answer)).into()
+}
+
+/// The nodes that an answer names.
+fn with_modes(nodes: &[(String, Option<String>)], answer: &str) -> Vec<NodeMode> {
+    let node = |line: &str| {
+        let mut words = line.split(' ');
+        let (path, device) = nodes
+            .iter()
+            .find(|(path, _)| Some(path.as_str()) == words.clone().next())?;
+        Some(NodeMode {
+            path: path.clone(),
+            device: device.clone(),
+            mode: u32::from_str_radix(words.nth(1)?, 8).ok()?,
+            group: words.next()?.parse().ok()?,
+        })
+    };
+    answer.lines().filter_map(node).collect()
+}
+
 /// The device node of each device in the class of `ib_uverbs`, whose names are given; absent if nothing here shows those of the host.
 pub(crate) fn of_devices(scope: &Scope<'_>, class: &Fact<Vec<String>>) -> Fact<BTreeMap<String, DeviceNode>> {
     let class = class.known().map_or(&[][..], Vec::as_slice);
@@ -101,6 +174,24 @@ mod tests {
 
     use super::*;
     use crate::Root;
+
+    #[test]
+    fn the_permissions_of_a_node_are_those_of_its_line() {
+        let nodes = [
+            ("/dev/infiniband/uverbs0".to_owned(), Some("mlx5_0".to_owned())),
+            ("/dev/infiniband/rdma_cm".to_owned(), None),
+        ];
+        let found = with_modes(
+            &nodes,
+            "/dev/infiniband/uverbs0 660 110\n/dev/infiniband/rdma_cm 600 0\n/dev/sda 0 0\nx\n",
+        );
+        let shown: Vec<_> = found
+            .iter()
+            .map(|node| (node.is_for_all(), node.is_for_group()))
+            .collect();
+        assert_eq!(shown, [(false, true), (false, false)]);
+        assert_eq!(found[0].device.as_deref(), Some("mlx5_0"));
+    }
 
     #[test]
     fn what_a_helper_answers_is_what_a_container_reads() {

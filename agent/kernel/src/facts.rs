@@ -79,6 +79,9 @@ sources! {
     /// Modules that the configuration of modprobe keeps from being loaded.
     #[serde(default)]
     modprobe: crate::modprobe::Modprobe;
+    /// What is configured for the boot: IOMMU arguments, modules for RDMA.
+    #[serde(default)]
+    boot: crate::boot::Boot;
     /// PCI functions that are relevant to RDMA.
     pci: crate::pci::Pci;
     /// Subnets, ARP settings and flow control of the network devices of RDMA ports.
@@ -114,6 +117,15 @@ sources! {
     /// Which pods were given which devices.
     #[serde(default)]
     kubelet: crate::kubelet::Kubelet;
+    /// Network devices of IP over InfiniBand for partitions.
+    #[serde(default)]
+    ipoib: crate::ipoib::Ipoib;
+    /// The link types of the ports of ConnectX-3.
+    #[serde(default)]
+    mlx4: crate::mlx4::Mlx4;
+    /// What limits the memory and the objects of RDMA programs.
+    #[serde(default)]
+    objects: crate::objects::Objects;
     /// Memlock limits.
     limits: crate::limits::Limits;
     /// What the kernel logged about IOMMU, RDMA and GPU driver.

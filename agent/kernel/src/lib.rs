@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod boot;
 pub mod cmdline;
 pub mod collector;
 pub mod crio;
@@ -17,17 +18,20 @@ mod facts;
 pub mod host;
 pub mod infiniband;
 pub mod iommu;
+pub mod ipoib;
 pub mod kmsg;
 pub mod kubelet;
 pub mod lacp;
 pub mod limits;
 pub mod lldp;
+pub mod mlx4;
 pub mod modprobe;
 pub mod modules;
 pub mod netlink;
 pub mod network;
 pub mod numa;
 pub mod nvidia;
+pub mod objects;
 pub mod os_release;
 pub mod pattern;
 pub mod pci;

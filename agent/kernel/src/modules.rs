@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    device_nodes::{self, DeviceNode},
+    device_nodes::{self, DeviceNode, NodeMode},
     fact::{Fact, Unread},
     root::Scope,
     source::{Known, Source},
@@ -61,10 +61,13 @@ const VERBS: &str = "/sys/class/infiniband_verbs";
 /// Modules for storage and sockets over RDMA, which no package loads without a need.
 const CONSUMERS: [&str; 5] = ["nvme_rdma", "nvmet_rdma", "ib_srp", "ko2iblnd", "rds_rdma"];
 
+/// The driver of the kernel for NVIDIA's GPUs, without which NVIDIA's own one can take them.
+const NOUVEAU: &str = "nouveau";
+
 /// The modules of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Modules {
-    /// Those of [`KNOWN`] and of the consumers of RDMA that are loaded, by name. A module built into the kernel is not listed.
+    /// Those of [`KNOWN`], of the consumers of RDMA and `nouveau` that are loaded, by name. A module built into the kernel is not listed.
     pub loaded: Fact<BTreeMap<String, Module>>,
     /// Whether user space can access RDMA devices: the class of `ib_uverbs` exists, or the module is loaded.
     #[serde(default)]
@@ -80,6 +83,9 @@ pub struct Modules {
     /// `/dev/infiniband`: in a container without helper, or in a tree that was copied without it.
     #[serde(default)]
     pub device_nodes: Fact<BTreeMap<String, DeviceNode>>,
+    /// The permissions of the device nodes that programs open. Absent where nothing shows those of the host.
+    #[serde(default)]
+    pub node_modes: Fact<Vec<NodeMode>>,
 }
 
 /// One loaded module.
@@ -107,6 +113,7 @@ impl Source for Modules {
                 KNOWN
                     .iter()
                     .chain(&CONSUMERS)
+                    .chain([&NOUVEAU])
                     .filter_map(|name| Some((*name, names.get(name)?)))
                     .map(|(name, users)| (name.to_owned(), Module::read(scope, name, users)))
                     .collect(),
@@ -154,6 +161,7 @@ impl Source for Modules {
             user_rdma_cm,
             exclusive_namespaces,
             device_nodes: device_nodes::of_devices(scope, &class),
+            node_modes: device_nodes::modes(scope, &class),
         }
     }
 
@@ -164,6 +172,7 @@ impl Source for Modules {
             user_rdma_cm: why.clone().into(),
             exclusive_namespaces: why.clone().into(),
             device_nodes: why.clone().into(),
+            node_modes: why.clone().into(),
         }
     }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod directory;
 mod kubelet;
 mod log;
+mod modes;
 mod privileged;
 mod scope;
 mod service;

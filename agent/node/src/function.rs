@@ -11,7 +11,7 @@ use rdma_health_kernel::{
 };
 use serde::Serialize;
 
-use crate::{Node, history::Boot, model, platform::Architecture};
+use crate::{Node, history::Boot, model};
 
 /// One PCI function: of an RDMA device, of a GPU, or one that affects them.
 #[derive(Debug, Clone, Serialize)]
@@ -390,16 +390,9 @@ impl Node {
         self.history.as_ref()?.boots_before(boot).next()
     }
 
-    /// The IOMMU mode that the kernel command line requests; `None` if it sets none or could not be read. arm64 ignores
-    /// `iommu=`, which is an option of x86 (Documentation/admin-guide/kernel-parameters.txt).
+    /// The IOMMU mode that the kernel command line requests; `None` if it sets none or could not be read.
     pub fn requested_dma(&self) -> Option<cmdline::Domain> {
-        let arguments = self.host.iommu_arguments.known()?;
-        if self.platform().architecture != Some(Architecture::Arm64) {
-            return arguments.domain;
-        }
-        let all = arguments.arguments.iter().map(String::as_str);
-        let respected: Vec<_> = all.filter(|argument| !argument.starts_with("iommu=")).collect();
-        cmdline::IommuArguments::parse(&respected.join(" ")).domain
+        self.mode_of(self.host.iommu_arguments.known()?)
     }
 
     /// The function whose PCIe link carries a device's data, with its address. For a virtual function, which has no own

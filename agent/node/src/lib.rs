@@ -8,6 +8,7 @@
 pub mod adapters;
 pub mod bond;
 pub mod cable;
+mod configured;
 pub mod events;
 pub mod failure;
 pub mod function;
@@ -31,8 +32,8 @@ pub use function::{DmaMode, Function};
 pub use node::Node;
 pub use port::Port;
 pub use rdma_health_kernel::{
-    Fact, SourceStatus, Unread, UnreadKind, access, cmdline, drivers, fact, host, infiniband, iommu, kmsg,
-    kubelet, limits, lldp, modprobe, modules,
+    Fact, SourceStatus, Unread, UnreadKind, access, boot, cmdline, drivers, fact, host, infiniband, iommu,
+    ipoib, kmsg, kubelet, limits, lldp, mlx4, modprobe, modules,
     netlink::{dcb, devlink, ethtool, interfaces, neighbours, rdma, transceiver},
-    network, nvidia, os_release, pattern, pci, process,
+    network, nvidia, objects, os_release, pattern, pci, process,
 };

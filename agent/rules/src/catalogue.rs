@@ -10,8 +10,8 @@ use crate::{
     domain::{
         access, adapter_events, bond, bounce, device_node, devlink, efa, gids, gpu_aperture, gpu_driver,
         gpu_events, gpudirect, iommu, iommu_events, kernel_modules, limits, link, lost, measured, modules,
-        neighbour_table, network, optics, pci_link, pci_path, pci_payload, pci_rate, pci_stall, pods,
-        priorities, probe, rails, rate, reading, signal, sriov, trend,
+        neighbour_table, network, objects, optics, pci_link, pci_path, pci_payload, pci_rate, pci_stall,
+        pods, priorities, probe, rails, rate, reading, signal, sriov, trend,
     },
     draft::Draft,
 };
@@ -231,6 +231,7 @@ pub static CATALOGUE: &[&Rule] = &[
     &priorities::PFC_UNREACHABLE,
     &neighbour_table::NEIGHBOUR_TABLE_FULL,
     &limits::MEMLOCK_LOW,
+    &objects::REGISTRATION_LIMIT,
     &access::ACCESS_DENIED,
     &probe::FAILED,
     &measured::BANDWIDTH_LOW,

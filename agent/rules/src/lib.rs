@@ -43,6 +43,7 @@ pub mod domain {
     pub mod modules;
     pub mod neighbour_table;
     pub mod network;
+    pub mod objects;
     pub mod optics;
     pub mod pci_link;
     pub mod pci_path;

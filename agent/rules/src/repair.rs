@@ -99,6 +99,7 @@ const REPAIRS: &[(&str, Repair)] = &[
     // A reboot creates it again where /dev is a devtmpfs, which is nearly everywhere.
     ("uverbs-node-missing", Repair::Reboot),
     ("memlock-low", Repair::Configuration),
+    ("registration-limit", Repair::Configuration),
     ("vfs-missing", Repair::Configuration),
     ("vf-without-driver", Repair::Configuration),
     ("vf-guid-zero", Repair::Configuration),

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use rdma_health_kernel::{
-    Root, crio, limits, modprobe, os_release,
+    Root, boot, crio, limits, mlx4, modprobe, os_release,
     recording::{Answer, Question, Recording},
     root::Scope,
 };
@@ -19,7 +19,7 @@ pub fn redact(recording: &mut Recording) {
     processes(recording);
     runtimes(recording);
     distribution(recording);
-    modprobe_lines(recording);
+    configuration(recording);
 }
 
 /// Removes all of the description of the distribution but its identifiers.
@@ -36,11 +36,14 @@ fn distribution(recording: &mut Recording) {
     });
 }
 
-/// Removes all of the configuration of modprobe but the lines that keep RDMA modules from being loaded.
-fn modprobe_lines(recording: &mut Recording) {
+/// Removes all of the configuration of modprobe but the lines that keep RDMA modules from being loaded, and all of that of the boot but IOMMU
+/// arguments and RDMA modules.
+fn configuration(recording: &mut Recording) {
     recording.retain(|question, answer| {
         if let (Question::Read(path), Answer::Bytes(bytes)) = (question, answer)
-            && let Some(used) = modprobe::used(path, &String::from_utf8_lossy(bytes))
+            && let text = String::from_utf8_lossy(bytes)
+            && let Some(used) = modprobe::used(path, &text)
+                .or_else(|| boot::used(path, &text).or_else(|| mlx4::used(path, &text)))
         {
             *bytes = used.into_bytes().into();
         }

@@ -43,8 +43,9 @@ pub(super) static RDMA_MODULES: KnownCause = KnownCause {
 
 pub(super) static DEVICE_NODE: KnownCause = KnownCause {
     id: "device-node",
-    title: "The device node of an RDMA device is missing",
-    explanation: "Programs open an RDMA device through /dev/infiniband/uverbsN. The kernel has the device, but the file is not there.",
+    title: "The device node of an RDMA device is missing, or programs cannot open it",
+    explanation: "Programs open an RDMA device through /dev/infiniband/uverbsN. The kernel has the device, but the file is not there, or its mode lets only \
+    root open it.",
     next_step: "Compare ls /dev/infiniband with ls /sys/class/infiniband_verbs, and create the node that is missing with mknod and the number \
     in /sys/class/infiniband_verbs/uverbsN/dev.",
     rules: &[&device_node::UVERBS_NODE_MISSING],

@@ -2,7 +2,7 @@
 
 use rdma_health_rules::{
     FindingCase,
-    domain::{access, adapter_events, limits, reading},
+    domain::{access, adapter_events, limits, objects, reading},
 };
 
 use super::{
@@ -149,6 +149,7 @@ pub(super) static HCA_RESOURCES: KnownCause = KnownCause {
     rules: &[
         &adapter_events::ADAPTER_NOT_STARTED,
         &adapter_events::DRIVER_ERRORS,
+        &objects::REGISTRATION_LIMIT,
     ],
     cases: &[FindingCase::RegistrationRefused, FindingCase::WithoutResources],
     often: &[ResourceLimit],

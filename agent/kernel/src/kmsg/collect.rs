@@ -192,6 +192,14 @@ fn without_colours(text: &str) -> Cow<'_, str> {
 }
 
 impl Collected {
+    /// Without records so far, of a file whose lines have this form.
+    pub(super) fn of(form: Form) -> Self {
+        Self {
+            form: Some(form),
+            ..Self::default()
+        }
+    }
+
     /// Notes whether a line of a file without times is one of a kernel log: of a driver that is known, or the first one.
     fn understand(&mut self, record: &str) {
         if self.is_understood || self.form.is_none() {

@@ -1,11 +1,12 @@
 //! The kernel log.
 //!
 //! Source: `/dev/kmsg` (`Documentation/ABI/testing/dev-kmsg`) on a running machine; in a captured tree the same records, or
-//! lines of `dmesg`, as a regular file. Kept are what drivers report about RDMA adapters, the PCI core and the IOMMU about any
+//! lines of `dmesg`, as a regular file; without one, what a syslog daemon saved in `/var/log`. Kept are what drivers report about RDMA adapters, the PCI core and the IOMMU about any
 //! function, and the other lines about IOMMU, RDMA and the GPU driver that rules need. Only records of the kernel itself count:
 //! those that a process wrote have another facility.
 
 mod collect;
+mod saved;
 
 use collect::MAX_DEVICES;
 pub(crate) use collect::{Collected, relevant};
@@ -14,6 +15,7 @@ pub use rdma_health_kernel_log::{
     Call, Device, Event, EventClass, EventKind, Report, classify, is_adapter, is_rdma_consumer,
     is_software_rdma,
 };
+pub use saved::is_saved;
 
 use serde::{Deserialize, Serialize};
 
@@ -91,10 +93,14 @@ pub type KernelLog = Fact<Log>;
 
 impl Source for KernelLog {
     fn read(scope: &Scope<'_>, _: &Known) -> Self {
-        scope.log::<Collected>(KMSG).and_then(|log| match log.foreign() {
+        let log = scope.log::<Collected>(KMSG).and_then(|log| match log.foreign() {
             Some(line) => scope.malformed(KMSG, line, "lines of /dev/kmsg, dmesg or journalctl -k"),
             None => Fact::Known(log.into_log()),
-        })
+        });
+        match log {
+            Fact::Absent if !scope.root().is_live() => saved::read(scope),
+            log => log,
+        }
     }
 
     fn unread(why: &Unread) -> Self {

@@ -9,6 +9,7 @@ use super::{
     MAX_ATTRIBUTE, MAX_ENTRIES, MAX_FILE, Root,
     directory::{ListDirectory, ReadLink, ResolvePath},
     log::{ReadLog, Records},
+    modes::ReadModes,
     service::AskService,
 };
 use crate::{
@@ -178,6 +179,17 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// The text of a file that only makes other facts more precise, at most `limit` bytes; `None` if it is missing, was not collected or cannot be
+    /// read.
+    pub(crate) fn collected_up_to(&self, path: &str, limit: usize) -> Option<String> {
+        String::from_utf8(self.bytes(path, limit).ok()?).ok()
+    }
+
+    /// Which of these device nodes are character devices, with mode and group; `None` if there is none, or that was not collected.
+    pub(crate) fn modes(&self, name: &str, paths: &[String]) -> Option<String> {
+        self.root.ask(ReadModes { name, paths }).ok()
+    }
+
     /// The names in a directory that only makes other facts more precise; `None` if it is missing, was not collected or cannot be read.
     pub fn collected_entries(&self, path: &str) -> Option<Vec<String>> {
         Some(self.root.ask(ListDirectory(path)).ok()?.text)
@@ -268,6 +280,15 @@ impl<'a> Scope<'a> {
             records: PhantomData,
         };
         self.optional_fact(path, MAX_FILE, self.root.ask(log))
+    }
+
+    /// The relevant records of a log that only makes other facts more precise; `None` if it is missing, was not collected or cannot be read.
+    pub(crate) fn collected_log<R: Records>(&self, path: &str) -> Option<R> {
+        let log = ReadLog {
+            path,
+            records: PhantomData,
+        };
+        self.root.ask(log).ok()
     }
 
     /// What a service answers: netlink, the kubelet. `live` asks it on a running machine and returns its answer as a JSON

@@ -67,7 +67,7 @@ const INSTEAD_OF_NOUVEAU: Remedy = Remedy {
     ..Remedy::all("")
 };
 
-const NO_NOUVEAU: &str = "Keep nouveau from being loaded, because it holds the GPU and NVIDIA's driver cannot bind to it: boot with \
+const NO_NOUVEAU: &str = "Keep nouveau from being loaded, because NVIDIA's driver does not start next to it: boot with \
     module_blacklist=nouveau. If nvidia-smi fails then, install NVIDIA's driver.";
 
 static WITHOUT_RDMA: Exception = Exception {
@@ -77,9 +77,21 @@ static WITHOUT_RDMA: Exception = Exception {
 
 /// The commands that keep nouveau from being loaded, if it holds the GPU.
 fn of_nouveau(node: &Node, gpu: &Function<'_>) -> Option<String> {
-    (gpu.driver == Some("nouveau"))
+    is_of_nouveau(node, gpu)
         .then(|| kernel_argument::added(node, NO_NOUVEAU, "module_blacklist=nouveau"))
         .flatten()
+}
+
+/// Whether nouveau holds the GPU, or is loaded where no driver holds it: NVIDIA's driver then does not start.
+fn is_of_nouveau(node: &Node, gpu: &Function<'_>) -> bool {
+    let is_alone = || {
+        let has = |name| node.modules.has(name);
+        gpu.driver.is_none()
+            && vendor_of(gpu) == Some(model::NVIDIA)
+            && has("nouveau") == Some(true)
+            && has("nvidia") == Some(false)
+    };
+    gpu.driver == Some("nouveau") || is_alone()
 }
 
 /// What is known about the driver of an accelerator.
@@ -147,15 +159,17 @@ fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
         .iter()
         .filter(|gpu| is_driven(gpu) == Some(false))
         .map(|gpu| {
-            let held = gpu
-                .driver
-                .map_or("no driver".to_owned(), |driver| format!("driver {driver}"));
+            let is_of_nouveau = is_of_nouveau(node, gpu);
+            let held = match gpu.driver {
+                Some(driver) => format!("driver {driver}"),
+                None if is_of_nouveau => "no driver (nouveau is loaded, nvidia is not)".to_owned(),
+                None => "no driver".to_owned(),
+            };
             let message = format!(
                 "{} has {held}; {driven} of {} have their driver",
                 gpu.title(),
                 count(judged.len(), "GPU")
             );
-            let is_of_nouveau = gpu.driver == Some("nouveau");
             let known = KNOWN.iter().find(|known| vendor_of(gpu) == Some(known.vendor));
             let remedy = match known {
                 Some(known) if known.vendor == model::NVIDIA && is_of_nouveau => INSTEAD_OF_NOUVEAU,

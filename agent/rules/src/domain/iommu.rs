@@ -3,6 +3,7 @@
 mod cmdline_mismatch;
 mod group_translated;
 mod mode;
+mod pending;
 
 pub(super) use self::mode::{arguments_in_words, requests_passthrough};
 pub(crate) use self::mode::{mode_not_recognised, type_not_reported};

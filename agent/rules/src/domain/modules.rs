@@ -94,7 +94,8 @@ static NEXT_TO_GPU: Exception = Exception {
 
 static WANTED: Exception = Exception {
     condition: "for Ethernet adapters, if no adapter has an RDMA device and the node has one in software, or modules for storage over RDMA \
-        (nvme_rdma, nvmet_rdma, ib_srp, ko2iblnd, rds_rdma), or ib_uverbs is loaded, no driver needs it, and the module of the adapter is not loaded",
+        (nvme_rdma, nvmet_rdma, ib_srp, ko2iblnd, rds_rdma), or the module of the adapter is not loaded, although ib_uverbs is and no driver needs it, or \
+        /etc/modules-load.d or openibd loads modules for RDMA at boot",
     severities: Severities::WARNING.rdma_expected(Severity::Critical),
 };
 

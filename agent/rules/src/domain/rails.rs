@@ -17,14 +17,18 @@ use crate::{
     policy::Exception,
 };
 
+mod configured_type;
+mod partition_device;
+
 /// `link-type-differs`.
 pub static LINK_TYPE_DIFFERS: Rule = Rule {
     id: "link-type-differs",
     domain: Domain::Link,
     policy: Policy::of(Severities::WARNING.rdma_expected(Severity::Critical)),
-    title: "A port has another link type than equal ports",
+    title: "A port has another link type than equal ports, or than configured",
     explanation: "Adapters with ports for both InfiniBand and Ethernet (VPI) keep the link type in their firmware settings \
-        (LINK_TYPE_P1). A reset of these settings, a firmware update or a replaced card changes it. The link of a port with \
+        (LINK_TYPE_P1). A reset of these settings, a firmware update or a replaced card changes it. ConnectX-3 takes it from a configuration \
+        of its driver, too (/etc/rdma/mlx4.conf), if that is read when the driver is loaded. The link of a port with \
         the wrong type does not come up.",
     remedy: Remedy {
         any: "Set the link type of the port to that of the others, then reset the adapter or reboot. 1 is InfiniBand, 2 is \
@@ -34,7 +38,7 @@ pub static LINK_TYPE_DIFFERS: Rule = Rule {
     },
     false_alarms: "Only equal ports are compared: same driver, board and function number, attached alike. At least three \
         quarters of them must have one type. Where they do not serve GPUs, only a port whose state is known not to be ACTIVE is \
-        reported, because storage often uses the other type.",
+        reported, because storage often uses the other type. The configuration of mlx4_core counts only for a port that is not ACTIVE.",
     inputs: &[Writer::Hardware, Writer::HostRoot],
     judge: link_type_differs,
 };
@@ -68,6 +72,7 @@ fn link_type_differs(node: &Node, _: &Expectations) -> Vec<Draft> {
         let judged = without.filter(|port| peers.serve_gpus || port.is_active() == Some(false));
         findings.extend(judged.map(|port| other_link_type(&port, usual, &share)));
     }
+    findings.extend(configured_type::differs(node));
     findings
 }
 
@@ -108,7 +113,7 @@ pub static PARTITION_KEY_MISSING: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "Only ACTIVE InfiniBand ports are judged. A key other than the default is expected only if at least three \
-        quarters of the equal ports have it.",
+        quarters of the equal ports have it, or a network device for its partition (ib0.8001) is set up and has no carrier.",
     inputs: &[Writer::HostRoot, Writer::Fabric],
     judge: partition_key_missing,
 };
@@ -126,6 +131,8 @@ fn partition_key_missing(node: &Node, _: &Expectations) -> Vec<Draft> {
             continue;
         };
         if keys.iter().any(|key| *key != DEFAULT_PARTITION) {
+            let finding = partition_device::without_key(node, &port);
+            findings.extend(finding.map(|finding| (Subject::of_port(&port), finding)));
             continue;
         }
         let has = if keys.is_empty() {

@@ -86,6 +86,33 @@ pub(crate) fn remove(argument: &str, platform: Platform) -> String {
     with_reboot(&unset, platform)
 }
 
+/// Commands that reboot, each on its own line.
+pub(crate) fn reboot(platform: Platform) -> String {
+    let all = with_reboot("", platform);
+    let commands = all
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    commands.collect::<Vec<_>>().join("\n")
+}
+
+/// Commands that have the boot loader use an argument that is in a file which people edit, and reboot, each on its own line.
+pub(crate) fn write_again(argument: &str, file: &str, platform: Platform) -> String {
+    let is_of_grub = file.starts_with("/etc/default/");
+    let write = match platform.distribution {
+        // What boot loaders read there is not made from that file again.
+        Some(Distribution::RedHat) => format!("grubby --update-kernel=ALL --args='{argument}'"),
+        Some(Distribution::Debian) if is_of_grub => "update-grub".to_owned(),
+        Some(distribution @ (Distribution::Suse | Distribution::SuseMicro)) if is_of_grub => {
+            of_suse(distribution).to_owned()
+        }
+        _ if is_of_grub => "# write the configuration of GRUB again (update-grub, or grub2-mkconfig -o /boot/grub2/grub.cfg)".to_owned(),
+        _ => "# write the boot entries again (Proxmox: proxmox-boot-tool refresh; others: kernel-install add $(uname -r) \
+             /boot/vmlinuz-$(uname -r))"
+            .to_owned(),
+    };
+    with_reboot(&write, platform)
+}
+
 fn with_reboot(command: &str, platform: Platform) -> String {
     let reboot = match platform.distribution {
         Some(Distribution::Bottlerocket) => "apiclient reboot",

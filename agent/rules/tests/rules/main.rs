@@ -8,6 +8,7 @@
 mod adapter_events;
 mod addresses;
 mod bond_members;
+mod configured;
 mod devices;
 mod devlink;
 mod drivers;
@@ -138,6 +139,7 @@ fn every_rule_is_tested_by_its_id() {
         include_str!("adapter_events.rs"),
         include_str!("addresses.rs"),
         include_str!("bond_members.rs"),
+        include_str!("configured.rs"),
         include_str!("devices.rs"),
         include_str!("devlink.rs"),
         include_str!("drivers.rs"),

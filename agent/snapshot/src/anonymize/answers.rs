@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use rdma_health_kernel::recording::{Answer, Failure, Question, Recording, Target};
+use rdma_health_kernel::{
+    kmsg,
+    recording::{Answer, Failure, Question, Recording, Target},
+};
 use rdma_health_node::{node::VerbsDevice, transceiver};
 use serde_json::Value;
 
@@ -16,7 +19,7 @@ pub(super) fn recording(pseudonyms: &Pseudonyms, original: &Recording) -> Record
     let names = device_names(original);
     for (question, found) in original.iter() {
         let found = match (question, found) {
-            (Question::Read(path), Answer::Bytes(bytes)) if path == "/dev/kmsg" => {
+            (Question::Read(path), Answer::Bytes(bytes)) if path == "/dev/kmsg" || kmsg::is_saved(path) => {
                 Answer::Bytes(kernel_log(pseudonyms, &names, bytes).into())
             }
             _ => answer(pseudonyms, question, found.clone()),

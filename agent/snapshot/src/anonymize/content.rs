@@ -3,7 +3,7 @@
 //! Of a file that is a document, only what the readers use is kept. A value that is not what the kernel writes into such a file
 //! could be anything.
 
-use rdma_health_kernel::{modprobe, os_release};
+use rdma_health_kernel::{boot, mlx4, modprobe, os_release};
 use rdma_health_node::lldp;
 
 use super::{boot_name, node_name, pseudonym::Pseudonyms};
@@ -27,7 +27,9 @@ pub(super) fn content(pseudonyms: &Pseudonyms, path: &str, bytes: &[u8]) -> Vec<
             NOT_TEXT.to_vec()
         };
     };
-    if let Some(used) = modprobe::used(path, text) {
+    if let Some(used) =
+        modprobe::used(path, text).or_else(|| boot::used(path, text).or_else(|| mlx4::used(path, text)))
+    {
         // The name of a file may be that of the node.
         return pseudonyms.words(&used, false).into_bytes();
     }

@@ -16,6 +16,7 @@ use crate::{
 use super::{
     cmdline_mismatch::not_active,
     mode::{inferred, reports_invalidation, requests_passthrough, with_configuration},
+    pending,
 };
 
 /// `iommu-group-translated`.
@@ -134,7 +135,7 @@ fn group_translated(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         if requests_passthrough(node) {
             return Some(finding.remedy(not_active(&functions)));
         }
-        Some(finding.written_remedy(passthrough_here(node)))
+        Some(pending::with_file(finding, node).written_remedy(passthrough_here(node)))
     });
     let inferred = functions.iter().filter_map(|function| {
         if inferred(node, function)? != Configured::Translated {
@@ -150,7 +151,7 @@ fn group_translated(node: &Node, expectations: &Expectations) -> Vec<Draft> {
             .exception(exception(node, expectations, function, with_gpus))
             .evidence(type_path(number), "no such file")
             .written_remedy(passthrough_here(node));
-        Some(with_configuration(finding, node))
+        Some(pending::with_file(with_configuration(finding, node), node))
     });
     found.chain(inferred).collect()
 }
@@ -186,6 +187,9 @@ fn is_host_of_gpus(node: &Node) -> bool {
 
 /// How to get passthrough on this node; `None` if too little is known about it.
 fn passthrough_here(node: &Node) -> Option<String> {
+    if let Some(forgotten) = pending::remedy(node) {
+        return Some(forgotten);
+    }
     let platform = node.platform();
     if let Some((wanted, undone_by)) = contradicted(node) {
         let commands = kernel_argument::remove(undone_by, platform);

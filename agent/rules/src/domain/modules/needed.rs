@@ -1,6 +1,6 @@
 //! The module that a function needs, and what keeps it from being loaded or from working.
 
-use rdma_health_node::{Function, Node, modprobe::Line, platform::Cluster};
+use rdma_health_node::{Function, Node, boot::Available, modprobe::Line, modules::KNOWN, platform::Cluster};
 
 use crate::{Remedy, remedy::kernel_argument};
 
@@ -25,6 +25,8 @@ pub(super) struct Module<'a> {
     pub(super) off: Vec<&'a Line>,
     /// The line of the kernel log that says that it refuses modules because of their signature.
     pub(super) unsigned: Option<&'a str>,
+    /// The list of the modules of the running kernel, if it does not have the one that is not loaded.
+    pub(super) without_file: Option<&'a Available>,
     /// The argument of the kernel command line that keeps it from being loaded.
     pub(super) blacklisted: Option<String>,
     /// The line of the kernel log that says why the kernel did not accept it.
@@ -69,6 +71,9 @@ impl<'a> Module<'a> {
             loaded,
             core,
             core_loaded,
+            without_file: missing
+                .filter(|_| !is_explained)
+                .and_then(|name| without_file(node, name)),
             unsigned: missing.filter(|_| !is_explained).and_then(|_| unsigned(node)),
             blacklisted,
             off,
@@ -116,7 +121,9 @@ impl<'a> Module<'a> {
             }
             _ => "no module bound to it".into(),
         };
-        let cause = if self.refused.is_some() {
+        let cause = if self.without_file.is_some() {
+            ", and the running kernel has no such module"
+        } else if self.refused.is_some() {
             ", because the kernel refused it"
         } else if self.unsigned.is_some() {
             ", and the kernel refused a module because of its signature"
@@ -135,6 +142,7 @@ impl<'a> Module<'a> {
     /// What to do on any node.
     pub(super) fn remedy(&self) -> Remedy {
         match self.name {
+            _ if self.without_file.is_some() => WITHOUT_FILE,
             _ if self.unsigned.is_some() => UNSIGNED,
             _ if self.unsupported.is_some() => SWITCHED_OFF,
             _ if self.is_loaded => match self.outdated {
@@ -167,7 +175,7 @@ impl<'a> Module<'a> {
                 "Remove {argument} from the kernel command line, if RDMA is wanted here: it keeps the module from being loaded.\n{commands}"
             ));
         }
-        if self.refused.is_some() || self.unsigned.is_some() {
+        if self.refused.is_some() || self.unsigned.is_some() || self.without_file.is_some() {
             return None;
         }
         let missing = self.first_missing()?;
@@ -188,6 +196,20 @@ impl<'a> Module<'a> {
         load_here(node, &any, &["ib_uverbs", name])
     }
 }
+
+/// The list of the modules of the running kernel, if a module is neither in it nor built in.
+fn without_file<'a>(node: &'a Node, module: &str) -> Option<&'a Available> {
+    let available = node.boot.available.known()?;
+    (KNOWN.contains(&module) && !available.names.contains(module)).then_some(available)
+}
+
+/// What to do where the running kernel does not have the module.
+const WITHOUT_FILE: Remedy = Remedy {
+    any: "Install MODULE for the kernel that runs (uname -r), which does not have it: modprobe cannot load it. It is in the package with the rest of the kernel's modules, or in         the driver package of the vendor, which DKMS builds for each kernel if its headers are installed. A live or minimal image may have neither. Then load it: modprobe MODULE.",
+    kubernetes: "If a pod builds the driver on the node (NVIDIA Network Operator), check its log.",
+    host: "Ubuntu: apt install linux-modules-extra-$(uname -r); RHEL, Fedora: dnf install kernel-modules-extra-$(uname -r); others: dkms status; dkms autoinstall -k         $(uname -r); then depmod -a; modinfo -n MODULE",
+    ..Remedy::all("")
+};
 
 /// What to do where the module of an adapter by another vendor than NVIDIA is not loaded.
 const LOAD_OF_OTHERS: Remedy = Remedy {

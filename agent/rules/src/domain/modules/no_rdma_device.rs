@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rdma_health_node::{Function, Node, kmsg::EventKind, pci::Role, peers::exceptions};
+use rdma_health_node::{Function, Node, boot::Load, kmsg::EventKind, pci::Role, peers::exceptions};
 
 use crate::{FindingCase, Subject, domain::lost, draft::Draft};
 
@@ -26,6 +26,7 @@ pub(super) fn functions(node: &Node) -> Vec<Draft> {
         behind: behind_equals(node),
         is_wanted: lost.is_empty() && is_rdma_wanted(node),
         is_for_programs: lost.is_empty() && is_for_programs(node),
+        is_without_rdma: lost.is_empty() && node.hcas.unread().is_none() && node.hcas().next().is_none(),
         lost,
     };
     let found = functions
@@ -46,6 +47,8 @@ struct Context<'a> {
     is_wanted: bool,
     /// Whether the modules for programs are loaded without a driver that needs them, and there is no RDMA device in hardware.
     is_for_programs: bool,
+    /// Whether there is no RDMA device, and none disappeared.
+    is_without_rdma: bool,
     /// Functions whose RDMA device disappeared, which `device-lost` reports.
     lost: BTreeSet<&'a str>,
 }
@@ -69,6 +72,25 @@ fn is_for_programs(node: &Node) -> bool {
         && !loaded.keys().any(|name| makes_devices(name))
         && node.hcas.unread().is_none()
         && node.hcas().next().is_none()
+}
+
+/// What loads one of these modules, or one that all RDMA devices need, at each boot: an administrator or an installer wants RDMA on the node. MLNX_OFED
+/// and DOCA-OFED are for the adapters of NVIDIA.
+fn loaded_at_boot<'a>(node: &'a Node, modules: &[Option<&str>]) -> Option<&'a Load> {
+    const FOR_ALL: [&str; 6] = [
+        "ib_core",
+        "ib_uverbs",
+        "ib_umad",
+        "ib_ipoib",
+        "rdma_cm",
+        "rdma_ucm",
+    ];
+    let is_of_nvidia = modules.iter().flatten().any(|name| name.starts_with("mlx"));
+    let mut loads = node.boot.loads.known()?.iter();
+    loads.find(|load| {
+        let module = load.module.as_str();
+        modules.contains(&Some(module)) || FOR_ALL.contains(&module) || is_of_nvidia && module == "openibd"
+    })
 }
 
 impl Context<'_> {
@@ -228,7 +250,12 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         return None;
     }
     let module = Module::of(node, function);
-    let is_wanted = context.is_wanted || context.is_for_programs && module.first_missing().is_some();
+    let load = module
+        .first_missing()
+        .filter(|_| context.is_without_rdma)
+        .and_then(|missing| loaded_at_boot(node, &[Some(missing), module.name]));
+    let is_for_programs = context.is_for_programs || load.is_some();
+    let is_wanted = context.is_wanted || is_for_programs && module.first_missing().is_some();
     // Who keeps the driver of an Ethernet adapter from being loaded does not use the adapter on purpose.
     let is_unused = function.driver.is_none() && !module.is_off();
     let is_fabric = is_of_fabric(function) || is_only_for_rdma(function) || is_unused;
@@ -255,6 +282,10 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
             Some(_) => format!("{why}: {address} ({driver}) supports RDMA but has no RDMA device{equals}"),
             None => format!("{address} ({driver}) supports RDMA but has no RDMA device: {why}{equals}"),
         }
+    };
+    let message = match load {
+        Some(load) => format!("{message}, although {} loads {} at boot", load.file, load.module),
+        None => message,
     };
     let reason = module.foreign.or(module.given_up);
     let finding = Draft::new(&RDMA_MODULES_MISSING, Subject::device(address), message);
@@ -289,6 +320,13 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
             None => "could not be read".into(),
         };
         finding = finding.evidence("/proc/modules", words);
+    }
+    if let Some(load) = load {
+        finding = finding.evidence(&load.file, &load.module);
+    }
+    if let Some(available) = module.without_file {
+        let missing = module.first_missing().unwrap_or("the module");
+        finding = finding.evidence(&available.file, format!("no {missing}"));
     }
     for line in &module.off {
         finding = finding.evidence(format!("{} line {}", line.file, line.number), &line.text);
