@@ -109,9 +109,11 @@ fn reached(scope: &Scope<'_>) -> Fact<Vec<Reached>> {
     for hierarchy in HIERARCHIES {
         let names = scope.collected_entries(hierarchy).unwrap_or_default();
         // Files of the controllers have a dot and no such ending; a cgroup without limits has no such file.
-        let groups = names
-            .into_iter()
-            .filter(|name| !name.contains('.') || name.ends_with(".slice") || name.ends_with(".scope"));
+        let is_group = |name: &String| match name.rsplit_once('.') {
+            Some((_, ending)) => matches!(ending, "slice" | "scope"),
+            None => true,
+        };
+        let groups = names.into_iter().filter(is_group);
         for name in groups.take(MAX_GROUPS) {
             let group = format!("{hierarchy}/{name}");
             let Fact::Known(limits) = scope.collected(&format!("{group}/rdma.max")) else {

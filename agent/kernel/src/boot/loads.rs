@@ -58,7 +58,10 @@ pub struct Available {
 /// What is loaded at each boot, as configured below the directory `prefix`; absent if nothing is.
 pub(super) fn at_boot(scope: &Scope<'_>, prefix: &str) -> Fact<Vec<Load>> {
     let names = scope.collected_entries(&format!("{prefix}{DIRECTORY}"));
-    let names = names.into_iter().flatten().filter(|name| name.ends_with(".conf"));
+    let names = names
+        .into_iter()
+        .flatten()
+        .filter(|name| name.strip_suffix(".conf").is_some());
     let mut files = vec![MODULES.to_owned()];
     files.extend(names.take(MAX_FILES).map(|name| format!("{DIRECTORY}/{name}")));
     let mut loads = Vec::new();

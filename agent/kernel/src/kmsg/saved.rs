@@ -71,7 +71,9 @@ mod tests {
     fn events(lines: &[&str]) -> usize {
         let mut saved = Saved::default();
         saved.begin("");
-        lines.iter().for_each(|line| saved.add(line));
+        for line in lines {
+            saved.add(line);
+        }
         saved.0.into_log().events.len()
     }
 

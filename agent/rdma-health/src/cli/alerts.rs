@@ -256,18 +256,17 @@ fn write_alert(
     };
     let minutes = wait.as_secs() / 60;
     // A problem that is critical now and then is a warning all the time, until its critical alert fires.
-    let problems = match severity {
-        Severity::Critical => format!("node:rdma_problem:max{{{these}{elsewhere}}}"),
-        _ => {
-            const ON: &str = "on (cluster, namespace, job, node, cause, device, port)";
-            let critical = these.replace(severity.name(), Severity::Critical.name());
-            format!(
-                "max without (severity) (node:rdma_problem:max{{{these}{elsewhere}}}
+    let problems = if severity == Severity::Critical {
+        format!("node:rdma_problem:max{{{these}{elsewhere}}}")
+    } else {
+        const ON: &str = "on (cluster, namespace, job, node, cause, device, port)";
+        let critical = these.replace(severity.name(), Severity::Critical.name());
+        format!(
+            "max without (severity) (node:rdma_problem:max{{{these}{elsewhere}}}
           or node:rdma_problem:max{{{critical}{elsewhere}}} and {ON} last_over_time(node:rdma_problem:max{{{these}{elsewhere}}}[10m]))
           unless {ON} (node:rdma_problem:max{{severity=\"critical\"}}
           and {ON} ALERTS{{alertname=\"{name}\", alertstate=\"firing\", severity=\"critical\"}})"
-            )
-        }
+        )
     };
     let severity = severity.name();
     let _ = write!(

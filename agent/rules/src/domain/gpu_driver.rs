@@ -159,10 +159,10 @@ fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
         .iter()
         .filter(|gpu| is_driven(gpu) == Some(false))
         .map(|gpu| {
-            let is_of_nouveau = is_of_nouveau(node, gpu);
+            let has_nouveau = is_of_nouveau(node, gpu);
             let held = match gpu.driver {
-                Some(driver) => format!("driver {driver}"),
-                None if is_of_nouveau => "no driver (nouveau is loaded, nvidia is not)".to_owned(),
+                Some(name) => format!("driver {name}"),
+                None if has_nouveau => "no driver (nouveau is loaded, nvidia is not)".to_owned(),
                 None => "no driver".to_owned(),
             };
             let message = format!(
@@ -172,7 +172,7 @@ fn gpu_without_driver(node: &Node, _: &Expectations) -> Vec<Draft> {
             );
             let known = KNOWN.iter().find(|known| vendor_of(gpu) == Some(known.vendor));
             let remedy = match known {
-                Some(known) if known.vendor == model::NVIDIA && is_of_nouveau => INSTEAD_OF_NOUVEAU,
+                Some(known) if known.vendor == model::NVIDIA && has_nouveau => INSTEAD_OF_NOUVEAU,
                 Some(known) => known.remedy,
                 None => OF_ANOTHER,
             };

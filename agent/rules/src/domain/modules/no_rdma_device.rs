@@ -24,8 +24,7 @@ pub(super) fn functions(node: &Node) -> Vec<Draft> {
         // If devices disappeared, those that never had one are not the reason that there is none.
         gpus_without_rdma: lost.is_empty() && adapters_serve_gpus(node, &functions),
         behind: behind_equals(node),
-        is_wanted: lost.is_empty() && is_rdma_wanted(node),
-        is_for_programs: lost.is_empty() && is_for_programs(node),
+        need: Need::of(node, &lost),
         is_without_rdma: lost.is_empty() && node.hcas.unread().is_none() && node.hcas().next().is_none(),
         lost,
     };
@@ -43,14 +42,36 @@ struct Context<'a> {
     gpus_without_rdma: bool,
     /// Functions whose equals have RDMA devices, with the share that has.
     behind: BTreeMap<String, String>,
-    /// Whether something on the node needs an RDMA device and there is none in hardware.
-    is_wanted: bool,
-    /// Whether the modules for programs are loaded without a driver that needs them, and there is no RDMA device in hardware.
-    is_for_programs: bool,
+    need: Need,
     /// Whether there is no RDMA device, and none disappeared.
     is_without_rdma: bool,
     /// Functions whose RDMA device disappeared, which `device-lost` reports.
     lost: BTreeSet<&'a str>,
+}
+
+/// What shows that the node needs an RDMA device, if it has none in hardware.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// Nothing.
+    None,
+    /// The modules for programs are loaded without a driver that needs them.
+    Programs,
+    /// Something that needs one.
+    Wanted,
+}
+
+impl Need {
+    fn of(node: &Node, lost: &BTreeSet<&str>) -> Self {
+        if !lost.is_empty() {
+            Self::None
+        } else if is_rdma_wanted(node) {
+            Self::Wanted
+        } else if is_for_programs(node) {
+            Self::Programs
+        } else {
+            Self::None
+        }
+    }
 }
 
 /// Whether the node has software for RDMA that no one loads without a need for it, and no RDMA device in hardware: modules for storage that no
@@ -254,8 +275,8 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         .first_missing()
         .filter(|_| context.is_without_rdma)
         .and_then(|missing| loaded_at_boot(node, &[Some(missing), module.name]));
-    let is_for_programs = context.is_for_programs || load.is_some();
-    let is_wanted = context.is_wanted || is_for_programs && module.first_missing().is_some();
+    let is_for_programs = context.need == Need::Programs || load.is_some();
+    let is_wanted = context.need == Need::Wanted || is_for_programs && module.first_missing().is_some();
     // Who keeps the driver of an Ethernet adapter from being loaded does not use the adapter on purpose.
     let is_unused = function.driver.is_none() && !module.is_off();
     let is_fabric = is_of_fabric(function) || is_only_for_rdma(function) || is_unused;
@@ -268,25 +289,7 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         None if is_on_board(function) && has_card(node) => return None,
         None => Some(if is_wanted { &WANTED } else { &ETHERNET }),
     };
-    let driver = function.driver.unwrap_or("no driver");
-    let equals = share.map_or_else(String::new, |share| format!("; {share} equal adapters have one"));
-    let message = if let Some(argument) = &module.blacklisted {
-        format!("{argument} on the command line: {address} ({driver}) has no RDMA device{equals}")
-    } else if let Some(name) = module.first_missing().filter(|_| !module.off.is_empty()) {
-        let places = places(&module.off);
-        format!("{places} keeps {name} from being loaded: {address} ({driver}) has no RDMA device{equals}")
-    } else {
-        let why = module.why_not();
-        // The report cuts long lines, so a module that is missing comes first.
-        match module.first_missing() {
-            Some(_) => format!("{why}: {address} ({driver}) supports RDMA but has no RDMA device{equals}"),
-            None => format!("{address} ({driver}) supports RDMA but has no RDMA device: {why}{equals}"),
-        }
-    };
-    let message = match load {
-        Some(load) => format!("{message}, although {} loads {} at boot", load.file, load.module),
-        None => message,
-    };
+    let message = message(function, &module, share, load);
     let reason = module.foreign.or(module.given_up);
     let finding = Draft::new(&RDMA_MODULES_MISSING, Subject::device(address), message);
     let mut finding = match reason {
@@ -345,4 +348,33 @@ fn without_device(context: &Context<'_>, function: &Function<'_>) -> Option<Draf
         finding = finding.evidence("/proc/cmdline", argument);
     }
     Some(finding)
+}
+
+/// That a function has no RDMA device, and why; `share` of its equals have one, and `load` should load its module.
+fn message(
+    function: &Function<'_>,
+    module: &Module<'_>,
+    share: Option<&String>,
+    load: Option<&Load>,
+) -> String {
+    let address = function.address;
+    let driver = function.driver.unwrap_or("no driver");
+    let equals = share.map_or_else(String::new, |share| format!("; {share} equal adapters have one"));
+    let message = if let Some(argument) = &module.blacklisted {
+        format!("{argument} on the command line: {address} ({driver}) has no RDMA device{equals}")
+    } else if let Some(name) = module.first_missing().filter(|_| !module.off.is_empty()) {
+        let places = places(&module.off);
+        format!("{places} keeps {name} from being loaded: {address} ({driver}) has no RDMA device{equals}")
+    } else {
+        let why = module.why_not();
+        // The report cuts long lines, so a module that is missing comes first.
+        match module.first_missing() {
+            Some(_) => format!("{why}: {address} ({driver}) supports RDMA but has no RDMA device{equals}"),
+            None => format!("{address} ({driver}) supports RDMA but has no RDMA device: {why}{equals}"),
+        }
+    };
+    match load {
+        Some(load) => format!("{message}, although {} loads {} at boot", load.file, load.module),
+        None => message,
+    }
 }
