@@ -113,7 +113,7 @@ const OF_SLOT: Remedy = Remedy {
 };
 
 /// Devices that the agent saw before and that have no PCI function any more.
-fn gone(node: &Node) -> Vec<Draft> {
+pub(super) fn gone(node: &Node) -> Vec<Draft> {
     let (Some(functions), Some(history)) = (node.pci.functions.known(), &node.history) else {
         return Vec::new();
     };

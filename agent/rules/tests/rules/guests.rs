@@ -50,6 +50,40 @@ fn what_only_the_host_sees_or_sets_is_not_judged_in_a_guest() {
     }
 }
 
+/// Removes an adapter as if the host had never given it to the machine.
+fn take_adapter(tree: &mut Tree, hca: &str) {
+    let function = take_device(tree, hca).unwrap();
+    let address = function.rsplit('/').next().unwrap().to_owned();
+    let paths: Vec<String> = tree.entries().map(|(path, _)| path.to_owned()).collect();
+    for path in paths {
+        if path.contains(&format!("/{address}/")) || path.ends_with(&format!("/{address}")) {
+            tree.remove(&path);
+        }
+    }
+}
+
+/// Without a PCIe switch, the number of GPUs shows that an adapter is missing.
+#[test]
+fn a_guest_with_one_adapter_less_than_gpus_is_reported() {
+    let without = |missing: &'static [&str]| {
+        move |tree: &mut Tree| {
+            for hca in ["mlx5_8"].iter().chain(missing) {
+                take_adapter(tree, hca);
+            }
+        }
+    };
+    let [host, guest] = on_both("hcas-missing", without(&["mlx5_3"]));
+    assert!(
+        guest[0].message.starts_with("8 GPUs have 7 equal adapters: one is missing"),
+        "{guest:?}"
+    );
+    assert!(host.iter().all(|finding| !finding.message.contains("8 GPUs")));
+    for complete in [&[][..], &["mlx5_2", "mlx5_3"]] {
+        let [_, guest] = on_both("hcas-missing", without(complete));
+        assert!(guest.is_empty(), "{complete:?} {guest:?}");
+    }
+}
+
 #[test]
 fn a_slow_link_of_a_guest_is_information_because_the_port_above_is_not_the_real_one() {
     let [host, guest] = on_both("pci-link-degraded", |tree| {

@@ -27,7 +27,8 @@ pub static HCAS_MISSING: Rule = Rule {
     ]),
     title: "RDMA devices are missing",
     explanation: "There are fewer physical RDMA devices than the configuration expects (expect.hcas). Or an adapter \
-        has no driver, but adapters of the same kind have RDMA devices. Or one PCIe switch with GPUs has no adapter, and all others have one. Or \
+        has no driver, but adapters of the same kind have RDMA devices. Or one PCIe switch with GPUs has no adapter, and all others have one. Or a virtual \
+        machine with 4, 8 or 16 GPUs has one adapter less. Or \
         all adapters are bound to vfio-pci, although the host uses GPUs or has loaded the RDMA stack.",
     remedy: Remedy {
         any: "Compare the adapters that lspci shows with those that were installed. Read the kernel log (AER, 'Device \
@@ -69,10 +70,46 @@ fn hcas_missing(node: &Node, expectations: &Expectations) -> Vec<Draft> {
         .and_then(|expected| fewer_than_expected(node, expected));
     fewer
         .or_else(|| all_set_aside(node))
+        .or_else(|| one_fewer_than_gpus(node))
         .into_iter()
         .chain(lost::missing_by_symmetry(node))
         .collect()
 }
+
+/// A virtual machine with one adapter less than GPUs. Clouds give each GPU an adapter of its own, and a machine shows no PCIe switch below which one is missing.
+fn one_fewer_than_gpus(node: &Node) -> Option<Draft> {
+    const COMPLETE: [usize; 3] = [4, 8, 16];
+    let gpus = node.gpus().count();
+    let functions = node.functions();
+    let may_be_elsewhere = !node.pci.left_out.is_empty()
+        || functions.iter().any(|function| function.lent_to.is_some())
+        || node.has_exclusive_namespaces();
+    if !node.is_virtual_machine() || !COMPLETE.contains(&gpus) || may_be_elsewhere || !lost::gone(node).is_empty() {
+        return None;
+    }
+    let groups = node.equal_adapters();
+    if groups.iter().any(|group| group.len() >= gpus) {
+        return None;
+    }
+    let rails = groups.iter().find(|group| group.len() + 1 == gpus)?;
+    let names: Vec<_> = rails.iter().map(|function| function.subject()).collect();
+    let message = format!(
+        "{gpus} GPUs have {} equal adapters: one is missing ({} are there)",
+        rails.len(),
+        names.join(", ")
+    );
+    let finding = Draft::new(&HCAS_MISSING, Subject::node(), message)
+        .remedy(OF_CLOUD)
+        .evidence("/sys/bus/pci/devices", format!("{gpus} GPUs, {} adapters", rails.len()));
+    Some(finding)
+}
+
+/// What to do about an adapter that a virtual machine was not given.
+const OF_CLOUD: Remedy = Remedy {
+    any: "Compare with an equal machine: lspci | grep -i -e mellanox -e infiniband -e ethernet. If it has one more, the host has lost the adapter or did not assign it: stop and         start (deallocate) the machine, so that it moves to another host, and report the host to the provider.",
+    host: "lspci -nn | grep -e 02[08]0 -e 0207; journalctl -k -b | grep -i -e pciehp -e hv_pci -e mlx5_core",
+    ..Remedy::all("")
+};
 
 /// All adapters are bound to `vfio-pci`, on a host that uses GPUs or has the modules of RDMA loaded. A host that lends all it has to virtual machines
 /// has no use for them.
