@@ -198,7 +198,9 @@ pub(super) const EXPERIMENTAL: &str = "The program was built for the experimenta
 
 /// Whether the driver refused the initiator of a dynamically connected transport (DC).
 pub(super) fn is_of_initiator(symptom: &Symptom) -> bool {
-    symptom.text.to_ascii_lowercase().contains("dci")
+    ["dci", "dct"]
+        .iter()
+        .any(|name| symptom.text.to_ascii_lowercase().contains(name))
 }
 
 /// The step for such an initiator.
