@@ -17,7 +17,7 @@ const LEVELS: [(&str, &str); 3] = [
 ];
 
 /// The parts of libfabric's providers that work, in lower case. The others look for what there is.
-const AT_WORK: [&str; 5] = [":cq:", ":eq:", ":ep_ctrl:", ":ep_data:", ":mr:"];
+const AT_WORK: [&str; 6] = [":cq:", ":eq:", ":ep_ctrl:", ":ep_data:", ":mr:", "efa_hmem_"];
 
 /// What shows that a library tries again, or reports the way back from its functions, in lower case.
 const PASSING: [&str; 6] = [
@@ -42,7 +42,14 @@ impl Understated {
             return;
         }
         let lower = line.lower.as_str();
-        let Some(text) = raised(line.text) else { return };
+        let Some((level, failed)) = level_of(line.text) else {
+            return;
+        };
+        let grade = line.grade();
+        if !grade.failing || grade.harmless || grade.quoted {
+            return;
+        }
+        let text = line.text.replacen(level, failed, 1);
         let is_of_search = lower.contains("libfabric:") && !AT_WORK.iter().any(|part| lower.contains(part));
         if is_of_search || PASSING.iter().any(|words| lower.contains(words)) || others::works(lower) {
             return;
@@ -55,6 +62,7 @@ impl Understated {
             return;
         };
         symptom.known = false;
+        symptom.text = symptom.text.replacen(failed.trim_end(), level.trim_end(), 1);
         symptom.grade = graded(symptom.kind);
         let is_repeated = |known: &Symptom| known.kind == symptom.kind && known.text == symptom.text;
         if symptom.grade > Grade::Note && !self.found.iter().any(is_repeated) {
@@ -79,12 +87,9 @@ impl Understated {
     }
 }
 
-/// The text with the level at which the library reports a failure; `None` if it is of no such level.
-fn raised(text: &str) -> Option<String> {
-    LEVELS
-        .iter()
-        .find(|(level, _)| text.contains(level))
-        .map(|(level, failed)| text.replacen(level, failed, 1))
+/// The level of a text, and the one at which its library reports the same as a failure; `None` if it is of no such level.
+fn level_of(text: &str) -> Option<(&'static str, &'static str)> {
+    LEVELS.into_iter().find(|(level, _)| text.contains(level))
 }
 
 /// What a failure of this kind counts: one of a connection or a transfer that was begun keeps its grade, because nothing is sent while a library looks for

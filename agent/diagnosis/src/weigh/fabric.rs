@@ -198,9 +198,7 @@ pub(super) const EXPERIMENTAL: &str = "The program was built for the experimenta
 
 /// Whether the driver refused the initiator of a dynamically connected transport (DC).
 pub(super) fn is_of_initiator(symptom: &Symptom) -> bool {
-    ["dci", "dct"]
-        .iter()
-        .any(|name| symptom.text.to_ascii_lowercase().contains(name))
+    symptom.text.to_ascii_lowercase().contains("dci")
 }
 
 /// The step for such an initiator.

@@ -143,7 +143,7 @@ fn of_other_file(lower: &str, operation: Operation) -> Option<SymptomKind> {
 /// its transitions fail: the driver does not know what the library of another release sets.
 fn initiator(lower: &str, operation: Operation, errno: Errno) -> Option<SymptomKind> {
     let is_one = || {
-        ["(dci", " dci ", "dci qp", "dci:", " dct ", "(dct", "dct:"]
+        ["(dci", " dci ", "dci qp", "dci:"]
             .iter()
             .any(|name| lower.contains(name))
     };
