@@ -43,7 +43,7 @@ pub(super) fn goes_on(lower: &str) -> bool {
         ", using ",
         ". using ",
     ];
-    // The value that was asked for is made smaller: `CQ size 131072 exceeds device max_cqe 65535, clamping`.
+    // A value that is too large is made smaller: `CQ size 131072 exceeds device max_cqe 65535, clamping`.
     const LOWERED: [&str; 5] = [
         ", clamping",
         "clamped to ",

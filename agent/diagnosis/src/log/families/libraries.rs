@@ -52,3 +52,61 @@ pub(super) const ROWS: &[Row] = &[
     (&["could not initialize na class"], K::BackendFailed),
     (&["failed to resolve ucx endpoint"], K::BackendFailed),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{log::LogReader, symptom::Grade};
+
+    fn kinds(line: &str) -> Vec<K> {
+        let mut reader = LogReader::default();
+        reader.feed(line.as_bytes());
+        reader.feed(b"\n");
+        let symptoms = reader.finish().symptoms.into_iter();
+        let grave = symptoms.filter(|symptom| symptom.grade > Grade::Note || symptom.kind.is_of_other());
+        grave.map(|symptom| symptom.kind).collect()
+    }
+
+    #[test]
+    fn messages_of_libraries_show_what_failed() {
+        for (line, expected) in [
+            (
+                "ERR:  The minimum required gdrdrv driver version is 2.0 but the current gdrdrv version is 1.3",
+                K::GdrDisabled,
+            ),
+            (
+                "ib_srp: unable to open add_target, maybe ib_srp is not loaded",
+                K::ModuleMissing,
+            ),
+            (
+                "ibwarn: [41237] mad_rpc_open_port: can't init UMAD library",
+                K::ModuleMissing,
+            ),
+            (
+                "ibping: iberror: failed: cannot resolve SM destination port 1",
+                K::NoSubnetManager,
+            ),
+            ("Couldn't listen to port 18515", K::TcpError),
+            (
+                "cmatose: bind address failed: Cannot assign requested address",
+                K::AddressUnresolved,
+            ),
+            (
+                "srp_daemon[2213]: Critical event 8, raising catastrophic error signal",
+                K::DeviceFatal,
+            ),
+            (
+                "libfabric:41237:1795862591::efa:av:efa_ah_alloc():182<warn> ibv_create_ah failed for explicit AV insertion! errno: 12",
+                K::ResourceLimit,
+            ),
+        ] {
+            assert_eq!(kinds(line), [expected], "{line}");
+        }
+        for sound in [
+            "libfabric:41237:1795862591::verbs:cq:vrb_cq_open():572<warn> CQ size 131072 exceeds device max_cqe 65535, clamping",
+            "web[12]: Critical event 8, restarting",
+        ] {
+            assert_eq!(kinds(sound), [], "{sound}");
+        }
+    }
+}
