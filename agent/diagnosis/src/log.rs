@@ -72,6 +72,7 @@ mod success;
 mod tables;
 mod trace;
 mod ucx;
+mod understated;
 mod unwarned;
 mod vfio;
 mod waiting;
@@ -345,6 +346,7 @@ impl LogReader {
         }
         chosen::settle(&mut self.log);
         self.recogniser.others().settle(&mut self.log);
+        self.recogniser.understated().settle(&mut self.log);
         self.log
     }
 

@@ -12,6 +12,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "error code is",
     "available pcie bandwidth, limited",
     "device supports x",
+    "is not loaded",
     ": assigned",
 ];
 
@@ -204,6 +205,9 @@ fn missing_module(lower: &str) -> Option<(K, usize)> {
     if let Some(at) = FORMS.iter().find_map(|form| lower.find(form)) {
         return Some((K::ModuleMissing, at));
     }
+    if let Some(at) = supposed(lower) {
+        return Some((K::ModuleMissing, at));
+    }
     let at = lower.find("module ")?;
     let name = absent_module(lower)?;
     let is_peer_memory = ["peermem", "peer_mem", "peer-mem"]
@@ -213,6 +217,22 @@ fn missing_module(lower: &str) -> Option<(K, usize)> {
         return Some((K::GdrDisabled, at));
     }
     (is_module_of_rdma(name) && !is_former(name)).then_some((K::ModuleMissing, at))
+}
+
+/// Where a program supposes that a module of RDMA is not loaded: `unable to open …/add_target, maybe ib_srp is not loaded`.
+fn supposed(lower: &str) -> Option<usize> {
+    const SUPPOSES: [&str; 5] = [
+        "maybe ",
+        "perhaps ",
+        "probably ",
+        "possibly ",
+        "is it possible that ",
+    ];
+    let at = SUPPOSES
+        .iter()
+        .find_map(|word| Some(lower.find(word)? + word.len()))?;
+    let (name, rest) = lower[at..].split_once(' ')?;
+    (rest.starts_with("is not loaded") && is_module_of_rdma(name)).then_some(at)
 }
 
 /// The module that `modprobe` or systemd did not find: `Module nvme-rdma not found in directory …`, `Failed to find module 'ib_umad'`.
@@ -275,6 +295,11 @@ mod tests {
                 "ib_srp: srp login from fe80::1 to fe80::2 rejected, reason 0x00010006",
                 Some(K::StorageRefused),
             ),
+            (
+                "unable to open /sys/class/infiniband_srp/srp-mlx5_0-1/add_target, maybe ib_srp is not loaded",
+                Some(K::ModuleMissing),
+            ),
+            ("maybe the page is not loaded", None),
             ("connection rejected: status -104", None),
             ("the proposal was rejected", None),
             (

@@ -6,6 +6,7 @@ mod gone;
 mod kinds;
 mod later;
 mod lnet;
+mod local;
 mod peers;
 mod start;
 
@@ -175,6 +176,8 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         end_by_last_words,
         end_transports,
         lnet::end_start,
+        local::blame_own_request,
+        local::without_files,
         later::doubt_rejection,
         later::end_fabric,
         later::pass_over,

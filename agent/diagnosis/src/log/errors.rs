@@ -1,5 +1,7 @@
 //! Error numbers in a line: by the C library's text, by symbol, and by number.
 
+mod library;
+
 use std::{cell::LazyCell, sync::LazyLock};
 
 use rdma_health_protocol::Errno;
@@ -279,7 +281,9 @@ fn labelled(line: &Lower<'_>) -> Option<Errno> {
         let is_of_exit = ["exit code", "exit status"]
             .iter()
             .any(|label| before.ends_with(label));
-        if is_own_status || is_of_exit {
+        let is_of_library =
+            is_negative && number(&lower[found..]).is_some_and(|value| library::is_status(before, value));
+        if is_own_status || is_of_exit || is_of_library {
             continue;
         }
         // A negative number in brackets is an error; a positive one only at the end of the line: `Connection timed out [110]`.
@@ -400,6 +404,11 @@ mod tests {
                 Some(Errno::ETIMEDOUT),
             ),
             ("ibv_open_device: EACCES", Some(Errno::EACCES)),
+            ("Failed to receive UCX worker address: Not found (-13)", None),
+            (
+                "UCX worker address failed: Permission denied (-13)",
+                Some(Errno::EACCES),
+            ),
             ("probe aborted: No such device or address", Some(Errno::ENXIO)),
             ("completion with status 12, vendor 129", None),
             (

@@ -139,6 +139,8 @@ pub(super) fn is_of_cm(lower: &str) -> bool {
 /// `iser_cma_handler: event 6 status -110 conn …`.
 fn numbered_event(lower: &str) -> Option<(Event, &str)> {
     const HANDLERS: [&str; 4] = ["cma_handler", "cm_handler", "cm_event_handler", "cma event"];
+    /// What says that another event came than the one that a program waits for.
+    const UNEXPECTED: [&str; 2] = ["unexpected cm event ", "unexpected cma event "];
     /// Names of [`CM_EVENTS`] by the number; an empty one is a step of a connection.
     const NUMBERED: [&str; 16] = [
         "",
@@ -158,14 +160,21 @@ fn numbered_event(lower: &str) -> Option<(Event, &str)> {
         "addr_change",
         "",
     ];
-    let at = HANDLERS.iter().find_map(|handler| lower.find(handler))?;
-    let rest = after(&lower[at..], "event ")?;
+    let unexpected = UNEXPECTED.iter().find_map(|words| after(lower, words));
+    let of_handler = || {
+        let at = HANDLERS.iter().find_map(|handler| lower.find(handler))?;
+        after(&lower[at..], "event ")
+    };
+    let rest = unexpected.or_else(of_handler)?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = rest.split_at(digits);
     let is_one = [" status", ", status", " error", ", error"]
         .iter()
         .any(|label| rest.starts_with(label));
-    let name = NUMBERED.get(number.parse::<usize>().ok()?).filter(|_| is_one)?;
+    let is_whole = unexpected.is_some() && rest.trim_end_matches(['.', '\n', ' ']).is_empty();
+    let name = NUMBERED
+        .get(number.parse::<usize>().ok()?)
+        .filter(|_| is_one || is_whole)?;
     let (_, event) = CM_EVENTS.iter().find(|(known, _)| known == name)?;
     Some((*event, rest))
 }
@@ -290,6 +299,7 @@ fn awaited(before: &str, rest: &str) -> Option<SymptomKind> {
 /// iWARP an error number.
 fn rejection(lower: &str) -> Option<SymptomKind> {
     let rest = [
+        "generated cm reject",
         "event_rejected",
         "connect rejected",
         "connection rejected",

@@ -56,7 +56,7 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
 
 /// Whether a line is of a tool that sends management packets.
 pub(crate) fn is_of_tools(lower: &str) -> bool {
-    const TOOLS: [&str; 8] = [
+    const TOOLS: [&str; 10] = [
         "ibwarn:",
         "ibpanic:",
         "saquery",
@@ -65,6 +65,8 @@ pub(crate) fn is_of_tools(lower: &str) -> bool {
         "ibping",
         "smpquery",
         "query sa failed",
+        "iberror: failed",
+        "umad_recv",
     ];
     is_opensm(lower) || TOOLS.iter().any(|tool| lower.contains(tool))
 }
@@ -96,6 +98,12 @@ fn management(lower: &str) -> Option<(K, usize)> {
             .any(|word| rest.contains(word))
         {
             return umad(lower).or(Some((K::OpenFailed, at)));
+        }
+        if rest.contains("resolve self") {
+            return Some((K::PortNotActive, at));
+        }
+        if rest.contains("resolve sm ") {
+            return Some((K::NoSubnetManager, at));
         }
         let asks = ["smp ", "query", "resolve", "destination", "reset"];
         if !is_own && asks.iter().any(|word| rest.contains(word)) {

@@ -8,6 +8,7 @@ mod collectives;
 mod hpc;
 mod kernel;
 mod kubernetes;
+mod libraries;
 mod storage;
 mod tools;
 
@@ -313,6 +314,7 @@ const DPDK: &[Row] = &[
 /// All rows.
 pub(super) const ROWS: &[&[Row]] = &[
     collectives::ROWS,
+    libraries::ROWS,
     hpc::ROWS,
     NCCL,
     GPU_LIBRARIES,
@@ -444,6 +446,7 @@ pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
         || lower[at..].starts_with("is not enabled, enable it in")
         // SPDK gives notice of a device that goes away below its connections.
         || lower[at..].starts_with("on device ") && lower[at..].contains(" is being removed")
+        || lower[at..].starts_with("port_removal")
         // What UCX reports of a connection that ended, to a program that logs it to find errors.
         || before.contains(" called with status -")
         || lower[at..].starts_with("nvidia_peermem.ko is not loaded")

@@ -167,11 +167,13 @@ pub(super) fn asks_unknown_transport(lower: &str, errno: Option<Errno>) -> bool 
 
 /// Whether a line in lower case reports that an address is on no RDMA device, which only the connection manager of RDMA asks.
 pub(super) fn binds_to_no_device(lower: &str, errno: Option<Errno>) -> bool {
-    const ASKS: [&str; 6] = [
+    const ASKS: [&str; 8] = [
         "bind addr",
         "bind to addr",
         "binding addr",
         "binding to addr",
+        "bind error",
+        "bind to rdma:",
         "resolve addr",
         "resolving addr",
     ];

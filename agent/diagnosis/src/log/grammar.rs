@@ -85,6 +85,7 @@ pub(super) const ANCHORS: &[&str] = &[
     "not registered",
     "memory pool",
     "got fatal event",
+    "critical event",
     "register address",
     "opcode",
     "cuda failure",
@@ -209,8 +210,16 @@ fn without_gid(lower: &str) -> Option<(K, usize)> {
 
 /// MVAPICH2 ends with the number of an asynchronous event (`enum ibv_event_type`): `[async_thread] Got FATAL event 3`.
 fn fatal_event(lower: &str) -> Option<(K, usize)> {
-    let at = lower.find("got fatal event ")?;
-    let kind = match number(&lower[at + "got fatal event ".len()..])? {
+    const LABELS: [&str; 2] = ["got fatal event ", "critical event "];
+    let (at, value) = LABELS.iter().find_map(|label| {
+        let at = lower.find(label)?;
+        Some((at, &lower[at + label.len()..]))
+    })?;
+    // Other programs have critical events, too.
+    if lower[at..].starts_with("critical") && !lower.contains("srp_daemon") {
+        return None;
+    }
+    let kind = match number(value)? {
         0 => K::CqError,
         1 => K::QueueFatal,
         2 => K::QueueError,

@@ -43,6 +43,14 @@ pub(super) fn goes_on(lower: &str) -> bool {
         ", using ",
         ". using ",
     ];
+    // A value that is too large is made smaller: `CQ size 131072 exceeds device max_cqe 65535, clamping`.
+    const LOWERED: [&str; 5] = [
+        ", clamping",
+        "clamped to ",
+        "limiting to ",
+        "truncating to ",
+        "capping to ",
+    ];
     const WITHOUT: [&str; 2] = ["continuing without ", "proceeding without "];
     let behind = |words: &[&str]| {
         words
@@ -55,9 +63,10 @@ pub(super) fn goes_on(lower: &str) -> bool {
     let of_gpu_path = ["gpudirect", "gpu direct", "gdrcopy", "gpu memory"]
         .iter()
         .any(|name| lower.contains(name));
-    !of_gpu_path
-        && (behind(&INSTEAD).is_some_and(replaces)
-            || behind(&WITHOUT).is_some_and(|rest| !is_rdma_itself(rest)))
+    LOWERED.iter().any(|words| lower.contains(words))
+        || !of_gpu_path
+            && (behind(&INSTEAD).is_some_and(replaces)
+                || behind(&WITHOUT).is_some_and(|rest| !is_rdma_itself(rest)))
 }
 
 /// Whether a line in lower case names another path to GPU memory that is as good: `Peermem not available, falling back to GPU Direct RDMA (DMAbuf)`.

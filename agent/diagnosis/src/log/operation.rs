@@ -136,6 +136,7 @@ const PHRASES: &[(&str, Operation)] = {
         ("registering memory", Register),
         ("register local memory", Register),
         ("memory registration", Register),
+        ("mem registration", Register),
         ("registration of memory", Register),
         ("allocate mr", Register),
         ("allocating mr", Register),
@@ -281,6 +282,8 @@ const PHRASES: &[(&str, Operation)] = {
         ("rdma_bind_addr", CmAddress),
         // SPDK's wrappers of librdmacm; targets of the kernel.
         ("rdma_cm_bind_addr", CmAddress),
+        // The examples of librdmacm.
+        ("bind address failed", CmAddress),
         ("rdma_cm_listen", CmAddress),
         ("rdma_cm_resolve_addr", CmAddress),
         ("rdma_cm_create_event_channel", CmOpen),

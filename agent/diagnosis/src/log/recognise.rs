@@ -65,6 +65,7 @@ use super::{
     tables::{self, Tables},
     trace::{self, Below, Report},
     ucx::Opened,
+    understated::Understated,
     unwarned::{Part, Unwarned},
     waiting,
     wrapped::{self, Frame},
@@ -87,6 +88,11 @@ pub(super) enum Found {
 /// A failure of this kind, in a text that says of several lines what they show together.
 pub(super) fn failure(text: &Lower<'_>, kind: SymptomKind, number: u64) -> Symptom {
     symptom(text, Reading::of(kind, 0), number)
+}
+
+/// What a line shows by itself, if it reports a failure.
+pub(super) fn reported(line: &Lower<'_>, number: u64) -> Option<Symptom> {
+    Some(symptom(line, read(line, false)?, number))
 }
 
 /// Recognises lines, and keeps track of the rows of a dumped completion queue entry.
@@ -154,6 +160,8 @@ pub(super) struct Recogniser {
     results: Results,
     /// Failures that name nothing of RDMA.
     others: Others,
+    /// Failures at a level of information.
+    understated: Understated,
     /// How NCCL left its functions.
     unwarned: Unwarned,
     /// Traces of programs that crashed.
@@ -367,6 +375,11 @@ impl Recogniser {
         std::mem::take(&mut self.others)
     }
 
+    /// What the lines show of failures at a level of information.
+    pub(super) fn understated(&mut self) -> Understated {
+        std::mem::take(&mut self.understated)
+    }
+
     /// Settings in the line besides what else it shows.
     pub(super) fn set(&mut self) -> Vec<Fact> {
         std::mem::take(&mut self.set)
@@ -411,6 +424,7 @@ impl Recogniser {
     /// Adds a line to what several lines show together.
     fn collect(&mut self, text: &str, number: u64) {
         self.others.went_on(text);
+        self.understated.went_on(text);
         self.successes.add_prompt(text, number);
         self.opened.add(text, number);
         self.python.add(text, number);
@@ -547,6 +561,7 @@ impl Recogniser {
     /// Notes what matters only with other lines.
     fn note(&mut self, line: &Lower<'_>, number: u64) {
         self.given_up.add(line, number);
+        self.understated.add(line, number);
         if line.lower.contains("upgrade to later fw") {
             self.asks_firmware
                 .get_or_insert_with(|| (line.text.to_owned(), number));

@@ -76,6 +76,9 @@ const LABELS: &[(&str, &[&str])] = &[
             "vend_err",
             "poll_cq",
             "poll cq",
+            // perftest: `Poll send CQ error status=12 qp 4711`.
+            "poll send cq",
+            "poll recv cq",
             "on cq",
             // Open MPI before 1.3: `error polling HP CQ with status 12 for wr_id 47003518529948`.
             "cq with",

@@ -27,6 +27,10 @@ const FUNCTION: &str = "The guest's address for the device has a function other 
 const BUSY: &str = "Another process has the IOMMU group of the function open: fuser -v /dev/vfio/N (with the number from the message) names it. It is most often a virtual machine or a DPDK program that \
     has the function, or another one of the same group (ls /sys/kernel/iommu_groups/N/devices); end it, or use a function that is free. In containers, give each one only its own group, not the whole \
     directory /dev/vfio.";
+/// The step where the function shares its interrupt line with another device.
+const INTERRUPT: &str = "The function has its interrupt line (INTx) together with another device of the host, and VFIO needs it alone: lspci -vv -s ADDRESS | grep Interrupt shows the line (IRQ), and /proc/interrupts \
+    which driver of the host has it too. Take the driver from that device (echo ADDRESS > /sys/bus/pci/devices/ADDRESS/driver/unbind), or put the adapter into another slot. A virtual function has no INTx: \
+    give the machine one in place of the whole adapter. vfio-pci nointxmask=0 and a newer firmware of the adapter can let it share the line.";
 /// The steps where memory could not be mapped for the function, by the error.
 const UNREACHABLE: &str = "The memory could not be mapped for the function, because the address is beyond what the IOMMU can reach, or in a range that it reserves (Invalid argument). For a virtual machine, lower the guest's addresses: \
     host-phys-bits-limit=39, or a smaller 64-bit PCI window of OVMF. For DPDK and SPDK, choose other addresses: --iova-mode=pa or --base-virtaddr. cat /sys/kernel/iommu_groups/N/reserved_regions shows the ranges.";
@@ -38,6 +42,10 @@ const MAPPINGS: &str = "The memory could not be mapped for the function, because
     /etc/modprobe.d, then load the module again. Huge pages need far fewer mappings.";
 const MAPPING: &str = "The memory could not be mapped for the function. journalctl -k | grep -e vfio -e DMAR -e AMD-Vi shows why: the memlock limit of the process (RLIMIT_MEMLOCK exceeded), an address beyond what the IOMMU can reach, or \
     memory that is not all there.";
+/// The step where the firmware does not answer what the tool asks first.
+const REGISTERS: &str = "The firmware does not answer the tool's first question, so that each command of mlxconfig ends so, a query too. Switch the power of the host off and on (a BlueField needs its standby power off, \
+    too): a restart is not enough after a setting or an update of the firmware. If it stays, use a newer release of the firmware tools (MFT, mstflint) that knows the adapter, and see what the driver says: \
+    journalctl -k | grep mlx5_core.";
 /// The step where the function does not come back.
 const RESET: &str = "The function could not be reset or woken. cat /sys/bus/pci/devices/ADDRESS/reset_method shows how it can be; modprobe vfio-pci disable_idle_d3=1 keeps it \
     awake. End the machine that had it, bind its own driver and then vfio-pci again; if the adapter still does not answer, switch the power of the \
@@ -73,6 +81,8 @@ pub(super) fn step(symptom: &Symptom) -> Option<&'static str> {
         Some(HOST)
     } else if let Some(step) = mapping(&text) {
         Some(step)
+    } else if has(&["busy"]) && has(&["intx"]) {
+        Some(INTERRUPT)
     } else if has(&["busy"]) && has(&["/dev/vfio", "vfio group", "vfio container"]) {
         Some(BUSY)
     } else if has(&[
@@ -153,6 +163,8 @@ pub(super) fn refusal(symptom: &Symptom) -> Option<&'static str> {
         "reset is required",
     ]) {
         Some(PENDING)
+    } else if has(&["nv access registers"]) {
+        Some(REGISTERS)
     } else if has(&["timeout", "timed out", "semaphore"]) {
         Some(SILENT)
     } else if has(&["reset"]) {

@@ -405,16 +405,30 @@ fn peer_memory_of_nvidia(case: &Case<'_>, scales: &mut Scales) {
     }
 }
 
+/// How messages about `GDRCopy` name it.
+const OF_GDRCOPY: [&str; 5] = [
+    "gdrdrv",
+    "gdr_pin",
+    "gdrcopy",
+    "libgdrapi",
+    "error opening driver",
+];
+
 /// The library misses the module of `GDRCopy`. Returns whether it does.
 fn gdrcopy(case: &Case<'_>, scales: &mut Scales) -> bool {
     let missed = case
         .seen(&[SymptomKind::GdrDisabled])
-        .find(|symptom| symptom.text.contains("gdrdrv") || symptom.text.contains("gdr_pin"));
+        .find(|symptom| OF_GDRCOPY.iter().any(|words| symptom.text.contains(words)));
     let Some(symptom) = missed else { return false };
-    let step = if symptom.text.contains("driver version") {
+    let has = |words: &[&str]| words.iter().any(|word| symptom.text.contains(word));
+    let step = if has(&["driver version", "libgdrapi version"]) {
         Some(GDR_VERSION)
+    } else if has(&["No address space left"]) {
+        Some(GDR_BAR)
+    } else if has(&["Permission denied", "errno=13", "not permitted"]) {
+        Some(GDR_FILE)
     } else {
-        symptom.text.contains("gdr_pin").then_some(GDR_PIN)
+        has(&["gdr_pin"]).then_some(GDR_PIN)
     };
     if let Some(step) = step {
         scales.insisted_step = Some(step.to_owned());
@@ -434,6 +448,14 @@ fn gdrcopy(case: &Case<'_>, scales: &mut Scales) -> bool {
 const GDR_VERSION: &str = "The file /dev/gdrdrv does not lead to a module of GDRCopy that this library understands. Compare grep gdrdrv /proc/devices with ls -l /dev/gdrdrv: the major numbers must be the same; if gdrdrv is not in \
     the list, another driver has taken its number. Reload the module and make the file again: modprobe -r gdrdrv, rm /dev/gdrdrv, then gdrcopy's insmod.sh or modprobe gdrdrv. If the numbers agree, the module is \
     older than the library (modinfo gdrdrv): install both from one release.";
+
+/// The step where the window of the GPU has no room for what `GDRCopy` maps.
+const GDR_BAR: &str = "The window of the GPU on PCIe (BAR1), through which GDRCopy and adapters reach its memory, is full or too small: nvidia-smi -q | grep -A3 BAR1 shows size and use. Let fewer processes share the GPU, or \
+    let them pin less. A larger window needs Resizable BAR or Above 4G Decoding in the firmware setup of the host, or a GPU that has it.";
+
+/// The step where the file of `GDRCopy` may not be opened.
+const GDR_FILE: &str = "The program may not open /dev/gdrdrv: ls -l /dev/gdrdrv must show crw-rw-rw-. gdrcopy's insmod.sh and its package set that; chmod 666 /dev/gdrdrv does until the next start. A container needs the file \
+    too, with its cgroup's permission (docker run --device=/dev/gdrdrv). Transfers over RDMA do not need GDRCopy.";
 
 /// The step where `GDRCopy` cannot pin GPU memory.
 const GDR_PIN: &str = "GDRCopy could not map memory of this GPU. It needs a GPU for data centres or workstations (GeForce has no GPUDirect RDMA), and its module built for the running driver: journalctl -k | grep -e gdrdrv -e NVRM, \

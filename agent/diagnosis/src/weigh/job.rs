@@ -541,6 +541,11 @@ const NO_LOCAL_PORT: &str = "No packet was sent: this host gave the connection n
     count them; let the program keep its connections (Mooncake: MC_TCP_ENABLE_CONNECTION_POOL=1), or widen the range: sysctl -w net.ipv4.ip_local_port_range='1024 65535'. Or the \
     program binds to an address that no interface has where it runs: ip -brief address, and the settings that name an address or interface.";
 
+/// What to do where a program cannot listen on its port.
+const PORT_TAKEN: &str = "The program could not listen on its port on this host, most often because another process has it: ss -ltnp names the process. It is often an earlier run of the same program: end it. Or \
+    give this one another port (perftest and the examples of libibverbs: -p PORT on both ends; Open MPI: --mca btl_tcp_port_min_v4 PORT with a larger btl_tcp_port_range_v4). Nothing was sent, so \
+    the peer and the network are not at fault.";
+
 /// What to do where the launcher of Open MPI did not start its daemon on another node, or lost it.
 const LAUNCHER: &str = "The launcher of Open MPI did not start its daemon on another node, or lost it: that is TCP and the start of processes, not RDMA. From the node of mpirun, check that ssh NODE \
     hostname works without a question, that ssh NODE which orted (prted in Open MPI 5) finds the same Open MPI (PATH, LD_LIBRARY_PATH, --prefix), that /tmp is writable, and that the \
@@ -563,7 +568,9 @@ pub(crate) fn tcp_connection(case: &Case<'_>, scales: &mut Scales) {
             .iter()
             .any(|text| words.iter().any(|word| text.contains(word)))
     };
-    let step = if says(&["assign requested address", "eaddrnotavail"]) {
+    let step = if says(&["listen to port", "listen(", "no port available", "bind() failed"]) {
+        Some(PORT_TAKEN)
+    } else if says(&["assign requested address", "eaddrnotavail"]) {
         Some(NO_LOCAL_PORT)
     } else if seen
         .iter()

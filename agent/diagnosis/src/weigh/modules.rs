@@ -206,6 +206,10 @@ fn reported(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
         scales.next_step = Some(OF_DRIVER.to_owned());
         return;
     }
+    if text.contains("rdma device \"issm\"") || text.contains("missing rdma device spec") {
+        scales.next_step = Some(OF_PLUGIN.to_owned());
+        return;
+    }
     let module = module_of(symptom, &text);
     scales.next_step = Some(if module == "ib_umad" {
         "Load the module on the node: modprobe ib_umad, and add its name to a file in /etc/modules-load.d. The tools of the fabric need \
@@ -234,6 +238,10 @@ const OF_DRIVER: &str = "Load the RDMA driver of the adapter on the node: modpro
     /sys/bus/pci/devices/ADDRESS/infiniband must then list a device. If it does not, the function may be of a model without RDMA, or RDMA is off for it: \
     devlink dev param show pci/ADDRESS name enable_roce.";
 
+/// What to do where a device plugin asks of a function for the file that only subnet managers need.
+const OF_PLUGIN: &str = "Look at the function in the message: ls /sys/bus/pci/devices/ADDRESS/infiniband, then rdma link show. Only a port of InfiniBand has the file issm. A function of Ethernet, or one without an RDMA device, does not belong \
+    into this resource: narrow the selector of the plugin (vendors, deviceIDs, drivers, ifNames, linkTypes). On ports of InfiniBand the module ib_umad makes the file, and lsmod | grep ib_umad shows whether it is loaded.";
+
 /// What to do where the settings of `rdma_cm` have no directory.
 const OF_CONFIGFS: &str = "Mount configfs and load the module that makes the directory: mount -t configfs none /sys/kernel/config; modprobe rdma_cm. Then ls \
     /sys/kernel/config/rdma_cm works as root, and mkdir of a device's name (rdma link show) makes its settings. In a container, run the tool on the host.";
@@ -255,6 +263,8 @@ fn module_of(symptom: &Symptom, text: &str) -> &'static str {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if has(&["crc"]) {
         "crc32_generic"
+    } else if has(&["infiniband_srp", "ib_srp "]) {
+        "ib_srp"
     } else if has(&["transport iser"]) {
         "ib_iser"
     } else if has(&["mount.lustre"]) {

@@ -66,6 +66,18 @@ const OTHER_ZONE: &str = "The EFA does not reach the address of the peer: compar
     group keeps them there), in one security group that permits all traffic between its members. If the GID is this instance's own, check that its security group permits traffic to itself, and update the EFA \
     installer.";
 
+/// Whether `rdma_cm` looked up the address of a peer, and no one answered: `RDMA_CM_EVENT_ADDR_ERROR, error -110`.
+fn unfound(symptom: &&Symptom) -> bool {
+    const EVENTS: [&str; 4] = [
+        "event_addr_error",
+        "address error",
+        "cma event 1,",
+        "event 1 status",
+    ];
+    let text = symptom.text.to_ascii_lowercase();
+    EVENTS.iter().any(|event| text.contains(event))
+}
+
 pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
     if is_only_full(case) {
         scales.insisted_step = Some(QUEUE_FULL.to_owned());
@@ -74,7 +86,10 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
         scales.insisted_step = Some(SOCKETS.to_owned());
     }
     let is_unselected = |symptom: &&Symptom| {
-        symptom.text.contains("ucp_ep_create") && symptom.text.contains("estination is unreachable")
+        let of_start = ["ucp_ep_create", "address_exchange", "ucx_init.c"]
+            .iter()
+            .any(|words| symptom.text.contains(words));
+        of_start && symptom.text.contains("estination is unreachable")
     };
     if let Some(symptom) = case.seen(&[SymptomKind::PeerUnreachable]).find(is_unselected) {
         scales.insisted_step = Some(UNSELECTED.to_owned());
@@ -86,6 +101,10 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
     let of_zone = |symptom: &&Symptom| symptom.text.to_ascii_lowercase().contains("create_ah");
     if let Some(symptom) = case.seen(&[SymptomKind::PeerUnreachable]).find(of_zone) {
         scales.insisted_step = Some(OTHER_ZONE.to_owned());
+        scales.fits(&symptom.source, &symptom.text);
+    }
+    if let Some(symptom) = case.seen(&[SymptomKind::PeerUnreachable]).find(unfound) {
+        scales.insisted_step = Some(unresolved_step(case));
         scales.fits(&symptom.source, &symptom.text);
     }
     if let Some(step) = tools::unanswered(case) {

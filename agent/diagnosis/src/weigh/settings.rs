@@ -4,7 +4,7 @@ use super::{Case, Scales, layer::raw_not_started, library, message::renamed, vie
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// What a program refused whose message says itself what is to be set: its words, and what to do.
-const REFUSED: [(&str, &str); 12] = [
+const REFUSED: [(&str, &str); 14] = [
     (
         "nvalid RDMA endpoint",
         "The program takes the address for RDMA as IP:PORT, and got none or one of another form; it went on over TCP. Set it to the IP address of an RDMA port of \
@@ -46,6 +46,15 @@ const REFUSED: [(&str, &str); 12] = [
         "SoftRoCE cannot use this network device, because it is a VLAN. Create the RDMA device on the one below it (ip -d link shows which): rdma link \
         add rxe0 type rxe netdev NETDEV. Its GID table has the addresses of the VLAN, too: select the GID index of that address.",
     ),
+    (
+        "OOO RQ is force enabled",
+        "Unset NCCL_IB_OOO_RQ, or set it to 0: it asks for receive queues that take requests out of order, which the adapters of both ends and adaptive routing must support. Without the setting, NCCL uses them where they work.",
+    ),
+    (
+        "either does not exist on this machine",
+        "MVAPICH2 does not find the adapter that its settings name on this host, or leaves it out because the hosts have different ones. Compare MV2_IBA_HCA and MV2_PROCESS_TO_RAIL_MAPPING (env | grep MV2_) with the devices of \
+        each host: ibv_devices. It goes on with its own choice.",
+    ),
     ("already checked in", RANKS),
     ("mismatch in rank count", RANKS),
     ("worker_count=", RANKS),
@@ -81,6 +90,10 @@ const FORK: &str = "Set RDMAV_FORK_SAFE=1 (IBV_FORK_SAFE=1 does the same) in the
     calls any library that does: afterwards the call is refused. On kernels from 5.13 on with a \
     current rdma-core neither is needed. Or keep the program from calling fork() (workers: start method spawn).";
 
+/// What to do where a program is set up for `fork` and registers memory in huge pages.
+const HUGE: &str = "Set RDMAV_HUGEPAGES_SAFE=1 in the environment of the program, as the message says: with it libibverbs protects memory at a fork() by its real pages, and registers memory in huge pages. Or do not ask for that protection: unset \
+    RDMAV_FORK_SAFE and IBV_FORK_SAFE (UCX: UCX_IB_FORK_INIT=n). On kernels from 5.13 on with a current rdma-core neither is needed.";
+
 /// The program calls `fork` without the setting for it. Returns whether it does.
 fn forks(case: &Case<'_>, scales: &mut Scales) -> bool {
     let unsafe_fork = case.seen(&[SymptomKind::ForkUnsafe]).next();
@@ -88,7 +101,12 @@ fn forks(case: &Case<'_>, scales: &mut Scales) -> bool {
     let text = symptom.text.to_ascii_lowercase();
     let is_of_libfabric = ["libfabric", "efa", "fi_"].iter().any(|name| text.contains(name));
     if !is_of_libfabric {
-        scales.next_step = Some(FORK.to_owned());
+        let step = if text.contains("hugepages_safe") {
+            HUGE
+        } else {
+            FORK
+        };
+        scales.next_step = Some(step.to_owned());
         scales.shows(&symptom.source, &symptom.text);
         return true;
     }
@@ -339,12 +357,63 @@ fn unmatched(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
             return scales.doubts(&plugin.source, "the plugin that has this network does not load");
         }
         scales.insisted_step = Some(NETWORK.to_owned());
+    } else if let Some(name) = named_in(&symptom.text) {
+        scales.next_step = Some(format!(
+            "Correct {name}, or unset it: the message says what is wrong with its value. env | grep {name} where the job runs shows it, and it may come from the job's script, a module file or the \
+            configuration file of the library."
+        ));
     } else if let Some(setting) = symptom.software.and_then(Software::device_setting) {
         scales.next_step = Some(format!(
             "Compare the names in the log with the devices that exist where the job runs (rdma link show), and correct {setting}."
         ));
     }
     scales.fits(&symptom.source, &symptom.text);
+}
+
+/// The setting in a message that selects no device: `NVSHMEM_IBGDA_DCI_MAP_BY=foo is not supported`. UCX names its own without the prefix.
+fn named_in(text: &str) -> Option<String> {
+    const PREFIXES: [&str; 10] = [
+        "NCCL_",
+        "RCCL_",
+        "OFI_NCCL_",
+        "UCX_",
+        "UCC_",
+        "NVSHMEM_",
+        "PSM2_",
+        "PSM3_",
+        "MC_",
+        "FI_",
+    ];
+    /// Parts of the names of settings that select devices.
+    const OF_DEVICES: [&str; 8] = [
+        "HCA", "DEVICES", "_TLS", "NIC", "IFNAME", "IFACE", "_NET", "PROVIDER",
+    ];
+    const OF_UCX: [&str; 3] = ["GID_INDEX", "ROCE_SUBNET_LIST", "ROCE_LOCAL_SUBNET"];
+    let words = || text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let is_setting = |word: &&str| {
+        let is_name = word
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+        let has_prefix = PREFIXES
+            .iter()
+            .any(|prefix| word.len() > prefix.len() && word.starts_with(prefix));
+        // What libraries return, or name in their sources.
+        let is_other = ["FI_E", "NCCL_NET_PLUGIN"]
+            .iter()
+            .any(|other| word.starts_with(other));
+        is_name && has_prefix && !is_other
+    };
+    if let Some(name) = words().find(is_setting) {
+        let of_device = OF_DEVICES.iter().any(|part| name.contains(part));
+        return (!of_device).then(|| name.to_owned());
+    }
+    let of_ucx = text.contains(" UCX ") && text.contains("subnet list");
+    let named = words()
+        .find(|word| OF_UCX.contains(word))
+        .filter(|_| text.contains(" UCX "));
+    named
+        .map(|name| format!("UCX_IB_{name}"))
+        .or_else(|| of_ucx.then(|| "UCX_IB_ROCE_SUBNET_LIST".to_owned()))
 }
 
 /// NCCL did not find the network that a setting names.

@@ -227,7 +227,10 @@ pub(super) const ROWS: &[Row] = &[
     (&["-e- failed to open device"], K::ToolNoAccess),
     (&["-e- unable to open device"], K::ToolNoAccess),
     (&["-e- unsupported device"], K::UnsupportedAdapter),
-    (&["failed to query device capabilities"], K::UnsupportedAdapter),
+    (
+        &["-e- failed to query device capabilities"],
+        K::UnsupportedAdapter,
+    ),
     (&["-e- failed to identify the device"], K::ToolNoAccess),
     (&["-e- cannot open device"], K::ToolNoAccess),
     // What mlxfwmanager prints of a device.

@@ -17,7 +17,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["qp type", "not supported"], K::UnsupportedAdapter),
     (&["couldn't get context for the device"], K::OpenFailed),
     (&["failed to open device"], K::OpenFailed),
-    (&["couldn't listen to port"], K::ExchangeFailed),
+    // Its socket of TCP, on this host.
+    (&["couldn't listen to port"], K::TcpError),
     // perftest counts the events of rdma_cm before it gives up.
     (&["times addr_error"], K::AddressUnresolved),
     (&["missing master sm"], K::NoSubnetManager),

@@ -100,7 +100,9 @@ pub(super) fn refused(lower: &str) -> Option<(K, usize)> {
                 let is_named =
                     is_setting || is_assigned(behind) && name.contains('_') && lower.contains(" ucx ");
                 let is_refused = || REFUSED.iter().any(|words| behind.contains(words));
-                let is_lacking = || words.contains("not support") && is_assigned(behind);
+                // At the level of a warning UCX goes on without it.
+                let is_lacking =
+                    || words.contains("not support") && is_assigned(behind) && !lower.contains(" ucx  warn ");
                 !is_call && is_named && (is_refused() || is_wrong(words) || is_lacking())
             };
             is_refused().then_some((K::SettingUnmatched, begin))
@@ -161,7 +163,7 @@ pub(super) fn differs(lower: &str) -> Option<(K, usize)> {
         "link layer",
         "mtu",
     ];
-    const OF_RDMA: [&str; 14] = [
+    const OF_RDMA: [&str; 15] = [
         "rdma",
         "qp",
         "psm",
@@ -174,6 +176,7 @@ pub(super) fn differs(lower: &str) -> Option<(K, usize)> {
         "mooncake",
         "nvshmem",
         "mscclpp",
+        "usnic",
         "libfabric",
         "verbs",
     ];

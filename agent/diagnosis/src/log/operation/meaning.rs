@@ -47,6 +47,9 @@ impl Operation {
             (Self::Create, _) if denied => K::NotPermitted,
             (Self::Create, _) => K::CreateRefused,
             (Self::Connect, None) => K::ConnectFailed,
+            // The adapter, or its driver, has no room for another address handle or connection. No packet was sent.
+            (Self::Connect, Some(Errno::ENOMEM | Errno::ENOSPC)) => K::ResourceLimit,
+            (Self::Connect, Some(Errno::EOPNOTSUPP | Errno::ENOSYS)) => K::CreateRefused,
             (Self::Connect, Some(errno)) => K::of_connect(errno),
             // This end has no memory for the connection.
             (Self::CmOpen | Self::CmAddress | Self::CmConnect, Some(Errno::ENOMEM)) => K::NoMemory,

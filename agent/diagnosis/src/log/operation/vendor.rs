@@ -14,7 +14,8 @@ pub(in crate::log) fn special(
     operation: Operation,
     errno: Option<Errno>,
 ) -> Option<SymptomKind> {
-    experimental(lower, operation, errno)
+    of_other_file(lower, operation)
+        .or_else(|| experimental(lower, operation, errno))
         .or_else(|| of_kernel(lower, operation, errno))
         .or_else(|| devx(lower, errno?))
         .or_else(|| refused(lower))
@@ -129,6 +130,13 @@ fn of_libfabric(lower: &str, operation: Operation, errno: Errno) -> Option<Sympt
             .any(|name| lower.contains(name))
     };
     (operation == Operation::Open && errno == Errno::ENOSYS && is_one()).then_some(SymptomKind::BackendFailed)
+}
+
+/// The device of a module that copies memory between the processes of a node, and has nothing to do with RDMA.
+fn of_other_file(lower: &str, operation: Operation) -> Option<SymptomKind> {
+    const FILES: [&str; 3] = ["/dev/knem", "/dev/xpmem", "/dev/cma"];
+    let is_one = || FILES.iter().any(|file| lower.contains(file));
+    (matches!(operation, Operation::Open | Operation::Call) && is_one()).then_some(SymptomKind::Unrecognised)
 }
 
 /// The initiator of a dynamically connected transport (DCI) gets its peer with each request, so that no GID, address or MTU of a path makes

@@ -168,7 +168,14 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         return Some(Reading::of(kind, 0));
     }
     match *called {
-        Some((Operation::Harmless, _)) => None,
+        // The attribute does not matter. That the device does not answer any longer does.
+        Some((Operation::Harmless, at)) => {
+            let is_gone = lower.contains("_ece") && matches!(number, Some(Errno::ENODEV | Errno::EIO));
+            is_gone.then(|| Reading {
+                errno: number,
+                ..Reading::of(SymptomKind::DeviceGone, at)
+            })
+        }
         Some((operation, at)) if !of_driver => failed_call(lower, operation, at, number),
         Some((Operation::Create, at)) => not_created(line, at),
         // A name that another device has: the kernel opens no files for a process here.
@@ -356,6 +363,8 @@ fn unknown(lower: &str, errno: Option<Errno>) -> Option<Reading> {
 /// The kind of a refused connection by the transition that failed: each sets other attributes.
 pub(in crate::log) fn by_transition(kind: SymptomKind, transition: Option<Transition>) -> SymptomKind {
     match (kind, transition) {
+        // It needs no GID, whose network device may be elsewhere: the device itself is gone.
+        (SymptomKind::ConnectNoDevice, Some(Transition::Init)) => SymptomKind::DeviceGone,
         // It needs no peer and no GID.
         (SymptomKind::ConnectInvalid | SymptomKind::ConnectFailed, Some(Transition::Init)) => {
             SymptomKind::InitRefused

@@ -163,6 +163,7 @@ pub(super) const OBJECTS: &[(Object, &[&str])] = {
         (Memory, &["buffers"]),
         (Memory, &["buf"]),
         (Memory, &["bufs"]),
+        (Memory, &["control", "data"]),
         // The memory of a virtual machine, in QEMU's words.
         (Memory, &["ram", "block"]),
         (Memory, &["ram", "blocks"]),
