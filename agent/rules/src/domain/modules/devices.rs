@@ -92,7 +92,7 @@ fn one_fewer_than_gpus(node: &Node) -> Option<Draft> {
         return None;
     }
     let rails = groups.iter().find(|group| group.len() + 1 == gpus)?;
-    let names: Vec<_> = rails.iter().map(|function| function.subject()).collect();
+    let names: Vec<_> = rails.iter().map(Function::subject).collect();
     let message = format!(
         "{gpus} GPUs have {} equal adapters: one is missing ({} are there)",
         rails.len(),
