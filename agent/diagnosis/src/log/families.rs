@@ -8,6 +8,7 @@ mod collectives;
 mod hpc;
 mod kernel;
 mod kubernetes;
+mod plain;
 mod storage;
 mod tools;
 
@@ -314,6 +315,7 @@ const DPDK: &[Row] = &[
 pub(super) const ROWS: &[&[Row]] = &[
     collectives::ROWS,
     hpc::ROWS,
+    plain::ROWS,
     NCCL,
     GPU_LIBRARIES,
     storage::ROWS,
