@@ -299,8 +299,8 @@ fn is_failure(lower: &str, found: Occurrence) -> bool {
 /// (`port 0 is down`).
 fn ends_with_name(before: &str) -> bool {
     const NUMBERED: [&str; 18] = [
-        "port", "device", "dev", "rank", "gpu", "node", "queue", "qp", "channel", "lane", "rail", "nic", "hca",
-        "pf", "vf", "socket", "core", "index",
+        "port", "device", "dev", "rank", "gpu", "node", "queue", "qp", "channel", "lane", "rail", "nic",
+        "hca", "pf", "vf", "socket", "core", "index",
     ];
     let Some(rest) = before.strip_suffix('0') else {
         return false;
@@ -308,7 +308,10 @@ fn ends_with_name(before: &str) -> bool {
     let is_part = rest
         .strip_suffix('.')
         .is_some_and(|rest| rest.ends_with(|c: char| c.is_ascii_hexdigit()));
-    let word = rest.trim_end().rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
+    let word = rest
+        .trim_end()
+        .rsplit(|c: char| !c.is_ascii_alphanumeric())
+        .next();
     is_part || rest.ends_with(' ') && word.is_some_and(|word| NUMBERED.contains(&word))
 }
 

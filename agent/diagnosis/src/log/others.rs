@@ -58,7 +58,15 @@ static WORKS: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(PROGRESS));
 
 /// Words before a word of success that do not report it: `instead of "Success"`, `rc == PMIX_SUCCESS`, `not ready`.
 const DENIALS: [&str; 9] = [
-    "instead of", "==", "!=", "not", "never", "without", "expected", "error:", "failed",
+    "instead of",
+    "==",
+    "!=",
+    "not",
+    "never",
+    "without",
+    "expected",
+    "error:",
+    "failed",
 ];
 
 /// Whether a text shows that work goes on. A part of another word (`inactive`, `unsuccessful`), a name of a program's source (`PMIX_SUCCESS`) and

@@ -15,7 +15,6 @@ pub(super) const ANCHORS: &[&str] = &[
     "waiting for",
     "successfully loaded",
     "is ready",
-    "driver is not ready",
     "running",
 ];
 /// The most pods that are followed.
@@ -143,17 +142,7 @@ pub(super) fn for_driver(lower: &str) -> Option<usize> {
         "mlx5_core",
     ];
     const STATES: [&str; 4] = ["installed", "loaded", "ready", "to start"];
-    // `nvidia-peermem driver is not ready`, at whatever level.
-    let not_ready = || {
-        let before = lower[..lower.find(" driver is not ready")?].rsplit([' ', '"', '=']).next()?;
-        DRIVERS
-            .iter()
-            .any(|driver| before.contains(driver.trim_end_matches(" driver")))
-            .then(|| lower.find(before))?
-    };
-    let Some(at) = lower.find("waiting for ") else {
-        return not_ready();
-    };
+    let at = lower.find("waiting for ")?;
     let rest = &lower[at..];
     let has = |words: &[&str]| words.iter().any(|word| rest.contains(word));
     (has(&DRIVERS) && has(&STATES)).then_some(at)

@@ -14,8 +14,8 @@ use crate::symptom::SymptomKind::{
     ConnectFailed, ConnectIncompatible, ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused,
     ConnectTimedOut, ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged,
     GidUnusable, GuidDuplicated, GuidZero, InitRefused, InterfaceHidden, JoinRefused, LatencyHigh,
-    LinkDegraded, LinkTypeOther, ManagerNotStarted, ModuleFault, MtuDiffers, NeighbourTableFull, NoDevice, NoGid,
-    NoSocketInterface, NoSubnetManager, NoVirtualNetwork, PeerClosed, PeerUnreachable, PkeyMissing,
+    LinkDegraded, LinkTypeOther, ManagerNotStarted, ModuleFault, MtuDiffers, NeighbourTableFull, NoDevice,
+    NoGid, NoSocketInterface, NoSubnetManager, NoVirtualNetwork, PeerClosed, PeerUnreachable, PkeyMissing,
     PortError, PortInitializing, PortNotActive, PortUnauthorised, ProbeTimedOut, QueueFull, RouteUnresolved,
     SharpUnavailable, SocketFallback,
 };

@@ -78,7 +78,8 @@ pub(super) fn opensm(lower: &str) -> Option<(K, usize)> {
         K::OpenFailed
     } else if has(&["noisy port", "noisy physical port", "noisy link"]) {
         K::LinkDegraded
-    } else if has(&["cannot find routing", "can't find routing", "no routing path"]) && text.contains("err ") {
+    } else if has(&["cannot find routing", "can't find routing", "no routing path"]) && text.contains("err ")
+    {
         K::PeerUnreachable
     } else if text.contains("recv error on mad") && text.contains("input/output error") {
         // The management device of an adapter that was removed, or reset.

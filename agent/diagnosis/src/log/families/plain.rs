@@ -28,6 +28,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["iommu_group: no such file"], K::AssignRefused),
     // Operators.
     (&["validating mofed driver"], K::ModuleMissing),
+    // The GPU operator waits for it, and may go on to do so.
+    (&["peermem driver is not ready"], K::Unrecognised),
+    (&["supports only mlx"], K::UnsupportedAdapter),
     (&["device detected when in lockdown mode"], K::ToolNoAccess),
     (&["gdrdrv", "not loaded"], K::GdrDisabled),
     // LNet goes on, with fewer requests for each peer, or after a message of the peer that it did not expect.

@@ -149,13 +149,13 @@ fn ends_program(head: &str) -> bool {
 
 /// Whether a line is of Ceph, whose level of errors is -1: `2026-03-11 09:14:22.518 7f1c2a7fc700 -1 Infiniband …`.
 fn is_error_of_ceph(head: &str) -> bool {
-    let is_thread = |word: &str| {
-        (8..=16).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_hexdigit())
-    };
+    let is_thread =
+        |word: &str| (8..=16).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let mut words = head.split_ascii_whitespace().take(4);
-    let is_date = words
-        .next()
-        .is_some_and(|word| word.len() >= 10 && word[..4].bytes().all(|byte| byte.is_ascii_digit()) && word.as_bytes()[4] == b'-');
+    let is_date = words.next().is_some_and(|word| {
+        let bytes = word.as_bytes();
+        bytes.len() >= 10 && bytes[..4].iter().all(u8::is_ascii_digit) && bytes[4] == b'-'
+    });
     is_date && words.any(is_thread) && words.next() == Some("-1")
 }
 

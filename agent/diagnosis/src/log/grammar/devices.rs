@@ -19,7 +19,9 @@ pub(super) fn removed(lower: &str) -> Option<(K, usize)> {
     let follows = GONE.iter().find_map(|words| {
         let at = lower.find(words).filter(|at| lower[..*at].ends_with("device"))?;
         let name = lower[at + words.len()..].strip_prefix(": ")?;
-        let end = name.find(|c: char| !(c.is_ascii() && is_word(c as u8))).unwrap_or(name.len());
+        let end = name
+            .find(|c: char| !(c.is_ascii() && is_word(c as u8)))
+            .unwrap_or(name.len());
         is_rdma_name(&name[..end]).then_some((K::DeviceGone, at))
     });
     if follows.is_some() {
@@ -119,7 +121,14 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
         let is_usable = words().take(noun).any(|word| {
             matches!(
                 word,
-                "active" | "usable" | "available" | "suitable" | "matching" | "compatible" | "eligible" | "capable"
+                "active"
+                    | "usable"
+                    | "available"
+                    | "suitable"
+                    | "matching"
+                    | "compatible"
+                    | "eligible"
+                    | "capable"
             )
         });
         let is_counted = ["found", "returned", "returns", "detected"]
@@ -145,8 +154,15 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
 /// Programs for GPUs call their adapters NICs: `[WARN] no NIC found, defaulting to empty`. What follows names a network card of any kind otherwise: `No NIC
 /// found with MAC address …`.
 fn no_nic(lower: &str) -> Option<usize> {
-    const FORMS: [&str; 4] = ["no nic found", "no nics found", "no nic detected", "no nics detected"];
-    let at = FORMS.iter().find_map(|form| places(lower, &[form]).next().map(|at| (at, form)));
+    const FORMS: [&str; 4] = [
+        "no nic found",
+        "no nics found",
+        "no nic detected",
+        "no nics detected",
+    ];
+    let at = FORMS
+        .iter()
+        .find_map(|form| places(lower, &[form]).next().map(|at| (at, form)));
     let (at, form) = at?;
     let rest = lower[at + form.len()..].trim_end();
     (rest.is_empty() || rest.starts_with([',', '.', ';', '!'])).then_some(at)
@@ -189,7 +205,12 @@ pub(super) fn no_gid(lower: &str) -> Option<(K, usize)> {
         "ipv4",
         "ib",
     ];
-    const MISSING: [&str; 4] = ["gid not found", "gids not found", "gid is not found", "gid was not found"];
+    const MISSING: [&str; 4] = [
+        "gid not found",
+        "gids not found",
+        "gid is not found",
+        "gid was not found",
+    ];
     let missing = MISSING.iter().find_map(|words| lower.find(words)).filter(|at| {
         let kind = lower[..*at]
             .trim_end()
@@ -258,7 +279,10 @@ fn unavailable_gid(lower: &str) -> Option<(K, usize)> {
         return Some((K::NoGid, at));
     }
     // `invalid GID index 16 for port 1 (max index is 15)`.
-    if let Some(at) = lower.find("invalid gid index ").filter(|at| lower[*at..].contains("max")) {
+    if let Some(at) = lower
+        .find("invalid gid index ")
+        .filter(|at| lower[*at..].contains("max"))
+    {
         return Some((K::GidUnusable, at));
     }
     let at = lower.find("gid ")?;
@@ -386,7 +410,14 @@ pub(in crate::log) fn unknown_name(lower: &str) -> Option<(K, usize)> {
         })?;
         // The other end does not list the adapter that this one was told of.
         let is_of_peer = ["peer ", "remote "].iter().any(|end| lower[..at].ends_with(end));
-        Some((if is_of_peer { K::PeerDiffers } else { K::SettingUnmatched }, at))
+        Some((
+            if is_of_peer {
+                K::PeerDiffers
+            } else {
+                K::SettingUnmatched
+            },
+            at,
+        ))
     })
 }
 

@@ -4,11 +4,24 @@ use crate::symptom::SymptomKind::{self as K};
 
 /// Libraries that move data over RDMA, in lower case.
 const LIBRARIES: [&str; 13] = [
-    "nixl", "rixl", "mooncake", "deepep", "deep_ep", "deep-ep", "nvshmem", "uccl", "mori", "flagcx", "ucxx", "ucx-py",
+    "nixl",
+    "rixl",
+    "mooncake",
+    "deepep",
+    "deep_ep",
+    "deep-ep",
+    "nvshmem",
+    "uccl",
+    "mori",
+    "flagcx",
+    "ucxx",
+    "ucx-py",
     "aws-ofi-nccl",
 ];
 /// What may stand between the name and what is said of it, in lower case.
-const NOUNS: [&str; 7] = ["transfer", "engine", "library", "package", "backend", "module", "plugin"];
+const NOUNS: [&str; 7] = [
+    "transfer", "engine", "library", "package", "backend", "module", "plugin",
+];
 /// How a program says that it is not there, in lower case.
 const MISSING: [&str; 4] = [
     "is not available",

@@ -34,7 +34,12 @@ pub(super) fn without_port(lower: &str) -> Option<(K, usize)> {
 
 /// A port of an adapter for both link layers that is set to the other one: `mlx5_net: port is not configured in Ethernet mode`.
 pub(super) fn other_mode(lower: &str) -> Option<(K, usize)> {
-    const MODES: [&str; 4] = [" in ethernet mode", " in infiniband mode", " in ib mode", " in eth mode"];
+    const MODES: [&str; 4] = [
+        " in ethernet mode",
+        " in infiniband mode",
+        " in ib mode",
+        " in eth mode",
+    ];
     let at = MODES.iter().find_map(|mode| lower.find(mode))?;
     let before = &lower[..at];
     let is_other = ["not configured", "is not", "isn't", "not running", "not working"]
@@ -54,7 +59,11 @@ mod tests {
             "terminate called: what():  port 0 is down.",
             "rdma: mlx5_1 port 1 is not up",
         ] {
-            assert_eq!(without_port(line).map(|(kind, _)| kind), Some(K::PortNotActive), "{line}");
+            assert_eq!(
+                without_port(line).map(|(kind, _)| kind),
+                Some(K::PortNotActive),
+                "{line}"
+            );
         }
         for line in [
             "no usable port found in range 30000-32767",

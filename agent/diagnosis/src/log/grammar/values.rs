@@ -102,7 +102,10 @@ pub(super) fn refused(lower: &str) -> Option<(K, usize)> {
                 let is_refused = || REFUSED.iter().any(|words| behind.contains(words));
                 let is_lacking = || {
                     words.contains("not support") && is_assigned(behind)
-                        || is_setting && ["not enough", "too few", "too many"].iter().any(|few| words.contains(few))
+                        || is_setting
+                            && ["not enough", "too few", "too many"]
+                                .iter()
+                                .any(|few| words.contains(few))
                 };
                 !is_call && is_named && (is_refused() || is_wrong(words) || is_lacking())
             };
@@ -327,10 +330,15 @@ mod tests {
 
     #[test]
     fn settings_may_not_fit_together() {
-        assert!(pair("infiniband init rdma_receive_queue_len (4096) > ms_async_rdma_receive_buffers(1024).").is_some());
+        assert!(
+            pair("infiniband init rdma_receive_queue_len (4096) > ms_async_rdma_receive_buffers(1024).")
+                .is_some()
+        );
         assert!(pair("rxe0: rxe_cq_chk_attr: cqe(65536) > max_cqe(32767)").is_none());
         assert!(pair("steps_done (5) > steps_max(3)").is_none());
-        assert!(refused("not enough hca devices are defined with mscclpp_hca_devices: mlx5_0,mlx5_1").is_some());
+        assert!(
+            refused("not enough hca devices are defined with mscclpp_hca_devices: mlx5_0,mlx5_1").is_some()
+        );
         assert!(advised("tx has gaps, failed. try setting use_fastreg_gaps to 1: rc = -71").is_some());
         assert!(advised("for more speed, try setting use_fastreg_gaps to 1").is_none());
     }
