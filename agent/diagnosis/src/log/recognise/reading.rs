@@ -261,7 +261,10 @@ fn failed_call(lower: &str, operation: Operation, at: usize, number: Option<Errn
         kind = SymptomKind::BackendFailed;
     }
     // The device is there: `ibv_query_device failed, Permission denied`.
-    if kind == SymptomKind::OpenFailed && matches!(number, Some(Errno::EACCES | Errno::EPERM)) {
+    if operation == Operation::Query
+        && kind == SymptomKind::OpenFailed
+        && matches!(number, Some(Errno::EACCES | Errno::EPERM))
+    {
         kind = SymptomKind::NotPermitted;
     }
     // These programs create their queues with plain attributes: what is missing is locked memory.
