@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{each_is, first, primary, read};
+use common::primary;
 use rdma_health_diagnosis::symptom::SymptomKind as K;
 
 #[test]
