@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["rdma route"], K::RouteUnresolved),
     (&["cm channel"], K::CmUnavailable),
     (&["rdmasocket", "connect"], K::CmFailed),
-    (&["allocate", "uar"], K::ResourceLimit),
+    (&["allocate uar"], K::ResourceLimit),
     (&["uar allocation"], K::ResourceLimit),
     (&["read hca caps"], K::CommandRefused),
     (&["query hca caps"], K::CommandRefused),
