@@ -229,7 +229,7 @@ pub(super) fn lacks_other(lower: &str) -> bool {
 /// A pool for which the plugin for virtual functions found no device: `no devices in device pool, skipping creating resource server for mlnx_rdma`.
 /// It has pools for plain Ethernet, too.
 fn pool(lower: &str) -> Option<(K, usize)> {
-    const OF_VERBS: [&str; 6] = ["rdma", "roce", "infiniband", "mlnx", "mellanox", "mlx"];
+    const OF_VERBS: [&str; 7] = ["rdma", "roce", "infiniband", "mlnx", "mellanox", "mlx", "hca_"];
     let at = lower.find("no devices in device pool")?;
     let is_of_verbs = OF_VERBS.iter().any(|name| lower[at..].contains(name));
     is_of_verbs.then_some((K::ResourceUnavailable, at))

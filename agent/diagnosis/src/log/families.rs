@@ -9,6 +9,7 @@ mod hpc;
 mod kernel;
 mod kubernetes;
 mod libraries;
+mod plain;
 mod storage;
 mod tools;
 
@@ -316,6 +317,7 @@ pub(super) const ROWS: &[&[Row]] = &[
     collectives::ROWS,
     libraries::ROWS,
     hpc::ROWS,
+    plain::ROWS,
     NCCL,
     GPU_LIBRARIES,
     storage::ROWS,
@@ -450,6 +452,7 @@ pub(super) fn is_of_information(lower: &str, at: usize) -> bool {
         // What UCX reports of a connection that ended, to a program that logs it to find errors.
         || before.contains(" called with status -")
         || lower[at..].starts_with("nvidia_peermem.ko is not loaded")
+        || lower[at..].starts_with("peermem driver is not ready")
         // The plugin for virtual functions reports it of each of its pools.
         || lower[at..]
             .strip_prefix("no devices in device pool, skip")

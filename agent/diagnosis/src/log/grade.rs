@@ -246,7 +246,10 @@ fn is_failure(lower: &str, found: Occurrence) -> bool {
     let is_state = FAILURES
         .get(index)
         .is_some_and(|words| words.starts_with("state"));
-    let negated = follows_space && !is_state && NEGATIONS.iter().any(|no| ends_with_word(before, no));
+    let negated = follows_space
+        && !is_state
+        && !ends_with_name(before)
+        && NEGATIONS.iter().any(|no| ends_with_word(before, no));
     let rest = lower[end..].trim_start_matches(['"', '\'']);
     let assigned = [":", "=", " =", " :", " count"]
         .iter()
@@ -290,6 +293,26 @@ fn is_failure(lower: &str, found: Occurrence) -> bool {
             .any(|word| rest.starts_with(word)));
     let continues = bytes.get(end) == Some(&b'-');
     !(negated || is_nothing || is_setting || continues)
+}
+
+/// Whether a text ends with a 0 that counts nothing: the end of a version or of a PCI address (`0000:3b:00.0 unable to …`), or the number of something
+/// (`port 0 is down`).
+fn ends_with_name(before: &str) -> bool {
+    const NUMBERED: [&str; 18] = [
+        "port", "device", "dev", "rank", "gpu", "node", "queue", "qp", "channel", "lane", "rail", "nic",
+        "hca", "pf", "vf", "socket", "core", "index",
+    ];
+    let Some(rest) = before.strip_suffix('0') else {
+        return false;
+    };
+    let is_part = rest
+        .strip_suffix('.')
+        .is_some_and(|rest| rest.ends_with(|c: char| c.is_ascii_hexdigit()));
+    let word = rest
+        .trim_end()
+        .rsplit(|c: char| !c.is_ascii_alphanumeric())
+        .next();
+    is_part || rest.ends_with(' ') && word.is_some_and(|word| NUMBERED.contains(&word))
 }
 
 /// A name in capitals one part of which is a failure: `TRANSFER_FAIL`, `NIXL_ERR_BACKEND`, `PORT_DOWN`; and where it is. Names of
@@ -348,6 +371,9 @@ mod tests {
             "[2026-11-21 10:00:00] [ERROR] rdma agent: lost connection to peer 10.0.0.3",
             "kernel: infiniband mlx5_0: unexpected cqe",
             "storage[12]: verbs queue pair died: no response",
+            "mlx5_common: rdma-core glue \"20.03.0\" mismatch: \"24.11.0\" is required",
+            "mlx5_common: Device 0000:3b:00.0 unable to DMA map",
+            "rdma: port 0 is down",
         ] {
             let grade = of(line);
             assert!(grade.about_rdma && grade.is_failure(), "{line}: {grade:?}");

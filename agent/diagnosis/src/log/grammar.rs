@@ -5,6 +5,8 @@
 mod asserted;
 mod devices;
 mod gpu_path;
+mod libraries;
+mod link;
 mod maximum;
 mod opcode;
 mod sockets;
@@ -96,6 +98,15 @@ pub(super) const ANCHORS: &[&str] = &[
     "greater than",
     "removed",
     "removing device",
+    "nic found",
+    "nics found",
+    "usable port",
+    "in ethernet mode",
+    "in infiniband mode",
+    "in ib mode",
+    "try setting ",
+    "not installed",
+    "not available",
 ];
 
 /// Reads one form of message from a line in lower case: what it shows, and where.
@@ -103,7 +114,7 @@ type Reader = fn(&str) -> Option<(K, usize)>;
 
 /// What a line in lower case shows, and where.
 pub(super) fn find(lower: &str) -> Option<(K, usize)> {
-    let readers: [Reader; 42] = [
+    let readers: [Reader; 47] = [
         inactive_ports,
         no_device,
         no_directory,
@@ -146,6 +157,11 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         removed,
         connection::last_attempt,
         connection::of_psm,
+        link::without_port,
+        link::other_mode,
+        values::pair,
+        libraries::missing,
+        values::advised,
     ];
     readers.iter().find_map(|read| read(lower))
 }

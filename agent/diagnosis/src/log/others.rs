@@ -10,8 +10,8 @@ use rdma_health_kernel_log::Service;
 use super::{
     Log, attach, cluster,
     entity::named,
-    foreign::is_of_other_layer,
-    grade::Level,
+    foreign::{is_of_other_layer, without_names},
+    grade::{Grade, Level},
     kernel::{is_of_kernel, of_service},
     line::Lower,
     phrases::{Occurrence, Phrases},
@@ -57,7 +57,17 @@ const PROGRESS: [&str; 28] = [
 static WORKS: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(PROGRESS));
 
 /// Words before a word of success that do not report it: `instead of "Success"`, `rc == PMIX_SUCCESS`, `not ready`.
-const DENIALS: [&str; 7] = ["instead of", "==", "!=", "not", "never", "without", "expected"];
+const DENIALS: [&str; 9] = [
+    "instead of",
+    "==",
+    "!=",
+    "not",
+    "never",
+    "without",
+    "expected",
+    "error:",
+    "failed",
+];
 
 /// Whether a text shows that work goes on. A part of another word (`inactive`, `unsuccessful`), a name of a program's source (`PMIX_SUCCESS`) and
 /// a condition of it (`PMIX_SUCCESS == rc`) show nothing.
@@ -78,7 +88,9 @@ pub(super) fn works(text: &str) -> bool {
         }
         let rest = &text[found.end..];
         let is_condition = rest.trim_start().starts_with(['=', '!']) && rest.contains("= ");
-        found.begins(text) && !is_condition && !is_denied(&text[..found.start])
+        // `Timed out waiting 30s for recv operation to complete`.
+        let is_aim = PROGRESS.get(found.index) == Some(&"complete") && text[..found.start].ends_with("to ");
+        found.begins(text) && !is_condition && !is_aim && !is_denied(&text[..found.start])
     };
     WORKS.find(text).any(is_shown)
 }
@@ -103,8 +115,13 @@ impl Others {
     /// Adds a line that nothing recognised.
     pub(super) fn add(&mut self, line: &Lower<'_>, number: u64) {
         let grade = line.grade();
-        // What is about RDMA was judged to be no failure.
-        let is_one = !grade.about_rdma
+        // What is about RDMA, and not only by its names, was judged to be no failure.
+        let is_named = || {
+            let rest = without_names(&line.lower);
+            rest != line.lower && !Grade::of(&Lower::of(&rest)).about_rdma
+        };
+        let of_program = grade.level == Some(Level::Error) && !is_of_kernel(line.text);
+        let is_one = (!grade.about_rdma || is_named())
             && grade.is_failure()
             && grade.level != Some(Level::Warning)
             && !is_of_other_layer(&line.lower)
@@ -112,7 +129,7 @@ impl Others {
             && !cluster::lacks_other(&line.lower)
             // The kernel complains of many parts of a computer that have nothing to do with a job.
             && (!is_of_kernel(line.text) || of_service(line.text) == Some(Service::Mostly))
-            && named(line).function.is_none();
+            && (of_program || named(line).function.is_none());
         if !is_one || works(&line.lower) || scheduler::is_harmless(&line.lower) {
             return;
         }

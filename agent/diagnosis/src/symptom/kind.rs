@@ -143,6 +143,7 @@ kinds! {
     PostRefused: Failure, "post-refused", "the library refused a work request before it was sent: Invalid argument (EINVAL, EFAULT)";
     QueueAccess: Failure, "queue-access-error", "the adapter refused a memory access of a queue pair";
     PortNotActive: Failure, "port-not-active", "the port that the job selected is not active";
+    LinkTypeOther: Failure, "link-type-other", "a port has the other link type than the one that the program works with: InfiniBand or Ethernet";
     PortInitializing: Failure, "port-initializing", "the port that the job selected waits for the subnet manager";
     NoSubnetManager: Failure, "subnet-manager-silent", "the subnet manager did not answer";
     GidChanged: Degraded, "gid-changed", "the GID table or the address of a port changed while the job ran";

@@ -14,8 +14,8 @@ use crate::symptom::SymptomKind::{
     ConnectFailed, ConnectIncompatible, ConnectInvalid, ConnectNoData, ConnectNoDevice, ConnectRefused,
     ConnectTimedOut, ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged,
     GidUnusable, GuidDuplicated, GuidZero, InitRefused, InterfaceHidden, JoinRefused, LatencyHigh,
-    LinkDegraded, ManagerNotStarted, ModuleFault, MtuDiffers, NeighbourTableFull, NoDevice, NoGid,
-    NoSocketInterface, NoSubnetManager, NoVirtualNetwork, PeerClosed, PeerUnreachable, PkeyMissing,
+    LinkDegraded, LinkTypeOther, ManagerNotStarted, ModuleFault, MtuDiffers, NeighbourTableFull, NoDevice,
+    NoGid, NoSocketInterface, NoSubnetManager, NoVirtualNetwork, PeerClosed, PeerUnreachable, PkeyMissing,
     PortError, PortInitializing, PortNotActive, PortUnauthorised, ProbeTimedOut, QueueFull, RouteUnresolved,
     SharpUnavailable, SocketFallback,
 };
@@ -91,9 +91,9 @@ pub(super) static LINK_TYPE: KnownCause = KnownCause {
     set LINK_TYPE_P1=TYPE.",
     rules: &[&rails::LINK_TYPE_DIFFERS],
     cases: &[],
-    often: &[],
+    often: &[LinkTypeOther],
     sometimes: &[],
-    weigh: weigh::nothing,
+    weigh: weigh::logged,
 };
 
 pub(super) static NO_SUBNET_MANAGER: KnownCause = KnownCause {

@@ -75,6 +75,8 @@ pub(super) fn step(symptom: &Symptom) -> Option<&'static str> {
         "iommu not present",
         "open iommu_group",
         "no iommu",
+        "iommu is enabled",
+        "iommu_group",
     ]) {
         Some(NO_IOMMU)
     } else if has(&["interrupt remapping", "rmrr"]) {

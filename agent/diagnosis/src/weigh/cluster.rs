@@ -86,6 +86,19 @@ pub(crate) fn pod_network(case: &Case<'_>, scales: &mut Scales) {
             exclusive mode), remove the shared device plugin from it instead."
                 .into(),
         );
+    } else if text.contains("move rdma") && text.contains("busy") {
+        scales.next_step = Some(
+            "End what uses the RDMA device on the node: the mode is right, and the device cannot be moved into a pod while a program has it open. rdma resource show qp link DEVICE/1 and fuser -v \
+            /dev/infiniband/uverbs* name the process (a job on the host, a monitoring agent, a pod that shares the device). Then delete the failed pod. A device that pods share belongs to the shared \
+            device plugin, not to rdma-cni."
+                .into(),
+        );
+    } else if text.contains("get rdma subsystem") {
+        scales.next_step = Some(
+            "Look why the mode of the RDMA subsystem cannot be read: rdma system show on the node. If it fails, too, load ib_core (modprobe ib_core), or the kernel is older than 5.3; if it works, the plugin's pod must \
+            run on the host's network (hostNetwork: true) and privileged. The device plugin for shared RDMA devices needs the shared mode, rdma-cni the exclusive one."
+                .into(),
+        );
     } else if ["exclusive", "namespace mode", "failed to move rdma"]
         .iter()
         .any(|words| text.contains(words))

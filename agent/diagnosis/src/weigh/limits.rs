@@ -485,6 +485,12 @@ fn used_up(case: &Case<'_>, symptom: &Symptom, scales: &mut Scales) {
             longer needed, raise the limit of the target, or let this host open fewer channels: options ib_srp ch_count=N in /etc/modprobe.d."
                 .into(),
         );
+    } else if text.contains("reject") && text.contains("no resource") {
+        scales.next_step = Some(
+            "The other end refused the connection because it has no resources left for it; this node is not short of any. There, run rdma resource show, read its kernel log, and end connections or mounts that are \
+            no longer needed, or raise its limits (for LNet the module options peer_credits, ntx and conns_per_peer of ko2iblnd must suit the number of peers)."
+                .into(),
+        );
     } else if is_of_contexts(&text) {
         scales.next_step = Some(CONTEXTS.to_owned());
     } else if text.contains("ucx function returned") {

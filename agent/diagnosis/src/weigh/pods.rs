@@ -191,6 +191,22 @@ pub(super) fn network(text: &str) -> Option<&'static str> {
             installed whereabouts (kubectl get crd | grep whereabouts). A missing right (forbidden) or a timeout concerns its service account and its kubeconfig.",
         ),
         (
+            &["guid must be provided", "infiniband status"],
+            "Let ib-kubernetes set the pod up before its network: it gives the GUID, and marks the network as configured. Check that its pod runs and that its log names this pod (kubectl -n kube-system \
+            logs -l app=ib-kubernetes), that it reaches the subnet manager (address and password of UFM in its secret), and that the network has the annotation of the SR-IOV resource. Without \
+            ib-kubernetes, set ibKubernetesEnabled: false in the network's configuration.",
+        ),
+        (
+            &["invalid guid", "guid is not valid"],
+            "Give the virtual function a GUID: it has zeros. ip link show PF lists those of its functions; set both: ip link set PF vf N node_guid GUID and port_guid GUID, then bind the function to its driver \
+            again. The SR-IOV operator does it for linkType: ib; ib-kubernetes gives each pod one.",
+        ),
+        (
+            &["not bound to vfio-pci"],
+            "Bind the function to vfio-pci (driverctl set-override ADDRESS vfio-pci; lspci -nnk -s ADDRESS shows the driver), with deviceType: vfio-pci in the SriovNetworkNodePolicy where the operator manages it. \
+            If the pod shall use RDMA in a container, leave vfioPciMode out of the network instead: that needs the function's own driver.",
+        ),
+        (
             &["guid pool", "allocate guid", "requested guid"],
             "Enlarge the range of GUIDs of ib-kubernetes (GUID_POOL_RANGE_START and GUID_POOL_RANGE_END in its ConfigMap), or end pods that have GUIDs, and restart its pod. A \
             GUID that a pod requests itself must not be in use.",
@@ -259,6 +275,11 @@ pub(super) fn function(text: &str) -> Option<&'static str> {
             "Bind the function to a driver: it has none, so the device plugin leaves it out, and its pool may be empty. lspci -nnk -s ADDRESS shows the driver in use. For RDMA load the driver of the adapter and \
             bind the function to it (modprobe mlx5_core; echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/bind), for DPDK with an adapter of Intel to vfio-pci (driverctl set-override ADDRESS vfio-pci). Then restart the \
             device plugin's pod. A device that no pool shall have needs nothing.",
+        ),
+        (
+            &["drivers_probe: no such device", "bind default driver"],
+            "Load the driver of the function on the node, so that it can be bound: modprobe mlx5_core (for other adapters the driver that lspci -nnk -s ADDRESS names). The function is there and no loaded driver \
+            takes it: look for a blacklist (modprobe -c | grep blacklist), for driver_override of the function in /sys, and in journalctl -k for why the driver gave it up (probe with driver … failed).",
         ),
         (
             NOT_RUNNING,

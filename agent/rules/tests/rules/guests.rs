@@ -74,7 +74,9 @@ fn a_guest_with_one_adapter_less_than_gpus_is_reported() {
     };
     let [host, guest] = on_both("hcas-missing", without(&["mlx5_3"]));
     assert!(
-        guest[0].message.starts_with("8 GPUs have 7 equal adapters: one is missing"),
+        guest[0]
+            .message
+            .starts_with("8 GPUs have 7 equal adapters: one is missing"),
         "{guest:?}"
     );
     assert!(host.iter().all(|finding| !finding.message.contains("8 GPUs")));

@@ -67,6 +67,20 @@ pub(super) fn opensm(lower: &str) -> Option<(K, usize)> {
     ]) || has(&["umad_open_port", "error exit"])
     {
         K::ManagerNotStarted
+    } else if has(&["setting is_sm capmask"]) {
+        // Another subnet manager has the port, or the file is not there.
+        K::ManagerNotStarted
+    } else if has(&["requested ca guid", "requested port guid"]) {
+        K::SettingUnmatched
+    } else if has(&["umad_get_cas_names failed", "umad_get_ca failed", "no ca found"]) {
+        K::NoDevice
+    } else if has(&["opening umad", "umad_init"]) {
+        K::OpenFailed
+    } else if has(&["noisy port", "noisy physical port", "noisy link"]) {
+        K::LinkDegraded
+    } else if has(&["cannot find routing", "can't find routing", "no routing path"]) && text.contains("err ")
+    {
+        K::PeerUnreachable
     } else if text.contains("recv error on mad") && text.contains("input/output error") {
         // The management device of an adapter that was removed, or reset.
         K::DeviceGone

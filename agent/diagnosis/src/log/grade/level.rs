@@ -17,6 +17,9 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
         begin -= 1;
     }
     let head = passed_on(&text[..begin]);
+    if ends_program(head) || is_error_of_ceph(head) {
+        return Some(Level::Error);
+    }
     let mut place = 0;
     for token in head.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
         let before = head[..place].chars().next_back();
@@ -78,7 +81,10 @@ pub(in crate::log) fn level(text: &str) -> Option<Level> {
             "W" if before == Some('[') && after == Some(']') => Some(Level::Warning),
             "E" | "X" if before == Some('[') && after == Some(']') => Some(Level::Error),
             "Normal" if place <= "Normal ".len() + 4 => Some(Level::Info),
-            word if word.len() == 5 && word[1..].bytes().all(|b| b.is_ascii_digit()) => {
+            // PyTorch writes the month without a zero before it: `[rank3]:[E311 09:14:22.518342101 ProcessGroupNCCL.cpp:1516]`.
+            word if (word.len() == 5 || word.len() == 4 && before == Some('[') && after == Some(' '))
+                && word[1..].bytes().all(|b| b.is_ascii_digit()) =>
+            {
                 match word.as_bytes()[0] {
                     b'I' => Some(Level::Info),
                     b'W' => Some(Level::Warning),
@@ -131,6 +137,26 @@ fn passed_on(head: &str) -> &str {
             .map(|(_, message)| message)
     };
     message().unwrap_or(head)
+}
+
+/// Whether a text is what the library of C++ prints of the exception that ended a program: `  what():  Port 0 is down.`
+fn ends_program(head: &str) -> bool {
+    let (before, rest) = head.split_once("what(): ").unwrap_or_default();
+    let before = before.trim_end();
+    // A launcher may write its rank before it.
+    !rest.trim().is_empty() && (before.is_empty() || before.ends_with(['>', ':', ']']))
+}
+
+/// Whether a line is of Ceph, whose level of errors is -1: `2026-03-11 09:14:22.518 7f1c2a7fc700 -1 Infiniband …`.
+fn is_error_of_ceph(head: &str) -> bool {
+    let is_thread =
+        |word: &str| (8..=16).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut words = head.split_ascii_whitespace().take(4);
+    let is_date = words.next().is_some_and(|word| {
+        let bytes = word.as_bytes();
+        bytes.len() >= 10 && bytes[..4].iter().all(u8::is_ascii_digit) && bytes[4] == b'-'
+    });
+    is_date && words.any(is_thread) && words.next() == Some("-1")
 }
 
 /// Whether a word is the name of an exception of Python. The messages of Lustre begin with words of the same form.

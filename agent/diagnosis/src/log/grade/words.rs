@@ -313,6 +313,7 @@ pub(super) const FAILURES: &[&str] = &[
     "unexpected",
     "mismatch",
     "too small",
+    "too old",
     "too low",
     "too many",
     "too large",
@@ -399,6 +400,9 @@ pub(super) const FAILURES: &[&str] = &[
 const WARNED: &[&str] = &[
     "already",
     "different domains",
+    "disable device",
+    "disabling device",
+    "paused",
     "different subnet",
     "expects",
     "is full",
@@ -650,6 +654,8 @@ const HARMLESS: &[&str] = &[
     "umad_recv: fd ",
     // SELinux logs what it would deny.
     "permissive=1",
+    // Two connections of a pair of LNet's nodes, of which it keeps one.
+    "letting lower nid win",
     // The program goes on without it, or a test provoked it.
     ", ignoring",
     ". continue without it",

@@ -15,6 +15,18 @@ pub(super) fn removed(lower: &str) -> Option<(K, usize)> {
         " was unplugged",
         " has been unplugged",
     ];
+    // The name may follow: `Device has been removed: mlx5_0`.
+    let follows = GONE.iter().find_map(|words| {
+        let at = lower.find(words).filter(|at| lower[..*at].ends_with("device"))?;
+        let name = lower[at + words.len()..].strip_prefix(": ")?;
+        let end = name
+            .find(|c: char| !(c.is_ascii() && is_word(c as u8)))
+            .unwrap_or(name.len());
+        is_rdma_name(&name[..end]).then_some((K::DeviceGone, at))
+    });
+    if follows.is_some() {
+        return follows;
+    }
     let is_elsewhere = |rest: &str| rest.starts_with(" from") || rest.starts_with(" to ");
     let is_gone = |rest: &str| {
         GONE.iter()
@@ -87,6 +99,9 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
     ];
     /// The most words between `no` and what is counted.
     const BETWEEN: usize = 3;
+    if let Some(at) = no_nic(lower) {
+        return Some((K::NoDevice, at));
+    }
     for found in places(lower, &["no ", "0 "]) {
         let at = found + 2;
         let words = || {
@@ -106,7 +121,14 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
         let is_usable = words().take(noun).any(|word| {
             matches!(
                 word,
-                "active" | "usable" | "available" | "suitable" | "matching" | "compatible" | "eligible"
+                "active"
+                    | "usable"
+                    | "available"
+                    | "suitable"
+                    | "matching"
+                    | "compatible"
+                    | "eligible"
+                    | "capable"
             )
         });
         let is_counted = ["found", "returned", "returns", "detected"]
@@ -127,6 +149,23 @@ pub(super) fn no_device(lower: &str) -> Option<(K, usize)> {
         }
     }
     None
+}
+
+/// Programs for GPUs call their adapters NICs: `[WARN] no NIC found, defaulting to empty`. What follows names a network card of any kind otherwise: `No NIC
+/// found with MAC address …`.
+fn no_nic(lower: &str) -> Option<usize> {
+    const FORMS: [&str; 4] = [
+        "no nic found",
+        "no nics found",
+        "no nic detected",
+        "no nics detected",
+    ];
+    let at = FORMS
+        .iter()
+        .find_map(|form| places(lower, &[form]).next().map(|at| (at, form)));
+    let (at, form) = at?;
+    let rest = lower[at + form.len()..].trim_end();
+    (rest.is_empty() || rest.starts_with([',', '.', ';', '!'])).then_some(at)
 }
 
 /// Whether a text in lower case names a source file that calls verbs: `gloo/transport/ibverbs/device.cc:118]`.
@@ -166,13 +205,18 @@ pub(super) fn no_gid(lower: &str) -> Option<(K, usize)> {
         "ipv4",
         "ib",
     ];
-    const MISSING: [&str; 3] = ["gid not found", "gids not found", "gid is not found"];
+    const MISSING: [&str; 4] = [
+        "gid not found",
+        "gids not found",
+        "gid is not found",
+        "gid was not found",
+    ];
     let missing = MISSING.iter().find_map(|words| lower.find(words)).filter(|at| {
         let kind = lower[..*at]
             .trim_end()
             .rsplit(|c: char| !c.is_ascii_alphanumeric())
             .next();
-        kind.is_some_and(|kind| KINDS.contains(&kind) || kind == "v1")
+        kind.is_some_and(|kind| KINDS.contains(&kind) || matches!(kind, "v1" | "local"))
     });
     if let Some(at) = missing {
         return Some((K::NoGid, at));
@@ -233,6 +277,13 @@ fn exchanged_zero(lower: &str) -> Option<usize> {
 fn unavailable_gid(lower: &str) -> Option<(K, usize)> {
     if let Some(at) = lower.find("invalid gid[") {
         return Some((K::NoGid, at));
+    }
+    // `invalid GID index 16 for port 1 (max index is 15)`.
+    if let Some(at) = lower
+        .find("invalid gid index ")
+        .filter(|at| lower[*at..].contains("max"))
+    {
+        return Some((K::GidUnusable, at));
     }
     let at = lower.find("gid ")?;
     let rest = lower[at + "gid ".len()..].trim_start_matches(|c: char| c.is_ascii_digit());
@@ -357,7 +408,16 @@ pub(in crate::log) fn unknown_name(lower: &str) -> Option<(K, usize)> {
             };
             is_before() || is_after()
         })?;
-        Some((K::SettingUnmatched, at))
+        // The other end does not list the adapter that this one was told of.
+        let is_of_peer = ["peer ", "remote "].iter().any(|end| lower[..at].ends_with(end));
+        Some((
+            if is_of_peer {
+                K::PeerDiffers
+            } else {
+                K::SettingUnmatched
+            },
+            at,
+        ))
     })
 }
 

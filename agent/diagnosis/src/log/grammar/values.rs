@@ -2,7 +2,7 @@
 //! `Invalid value for PSM3_ADDR_FMT`; and the two ends of a connection that differ.
 
 use crate::{
-    log::{entity::is_rdma_name, line::is_word},
+    log::{entity::is_rdma_name, grade::fails, line::is_word},
     symptom::SymptomKind::{self as K},
 };
 
@@ -101,12 +101,52 @@ pub(super) fn refused(lower: &str) -> Option<(K, usize)> {
                     is_setting || is_assigned(behind) && name.contains('_') && lower.contains(" ucx ");
                 let is_refused = || REFUSED.iter().any(|words| behind.contains(words));
                 // At the level of a warning UCX goes on without it.
-                let is_lacking =
-                    || words.contains("not support") && is_assigned(behind) && !lower.contains(" ucx  warn ");
+                let is_lacking = || {
+                    words.contains("not support") && is_assigned(behind) && !lower.contains(" ucx  warn ")
+                        || is_setting
+                            && ["not enough", "too few", "too many"]
+                                .iter()
+                                .any(|few| words.contains(few))
+                };
                 !is_call && is_named && (is_refused() || is_wrong(words) || is_lacking())
             };
             is_refused().then_some((K::SettingUnmatched, begin))
         })
+}
+
+/// Two settings of a program that do not fit together: `rdma_receive_queue_len (4096) > ms_async_rdma_receive_buffers(1024)`.
+pub(super) fn pair(lower: &str) -> Option<(K, usize)> {
+    let (before, after) = [" > ", " < "].iter().find_map(|sign| lower.split_once(sign))?;
+    let before = before.trim_end();
+    let first = valued(before).filter(|_| before.ends_with(')'))?;
+    let second = valued(after)?;
+    let of_rdma = [first, second]
+        .iter()
+        .any(|name| name.contains("rdma") || SETTINGS.iter().any(|setting| name.starts_with(setting)));
+    let is_bound = ["max_cqe", "max_qp", "max_sge", "max_srq", "max_mr"]
+        .iter()
+        .any(|name| second.starts_with(name));
+    (of_rdma && !is_bound).then(|| (K::SettingUnmatched, before.rfind(first).unwrap_or_default()))
+}
+
+/// The name of a setting with its value behind it in parentheses.
+fn valued(text: &str) -> Option<&str> {
+    let (name, value) = text.split_once('(')?;
+    let (value, _) = value.split_once(')')?;
+    let name = name.trim().rsplit([' ', ':']).next()?;
+    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    let is_name = name.contains('_') && name.bytes().all(is_word);
+    (is_number && is_name).then_some(name)
+}
+
+/// A failure that names the setting which avoids it: `tx has gaps. Try setting use_fastreg_gaps to 1: rc = -71`.
+pub(super) fn advised(lower: &str) -> Option<(K, usize)> {
+    const ADVICE: &str = "try setting ";
+    let at = lower.find(ADVICE)?;
+    let mut words = lower[at + ADVICE.len()..].split([' ', '=']);
+    let name = words.next()?;
+    let is_name = name.contains('_') && name.bytes().all(is_word);
+    (is_name && matches!(words.next()?, "to" | "1" | "0") && fails(lower)).then_some((K::SettingAdvised, at))
 }
 
 /// Whether a name has its value behind it: `NCCL_IB_TC=300`.
@@ -288,6 +328,21 @@ mod tests {
         ] {
             assert_eq!(refused(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn settings_may_not_fit_together() {
+        assert!(
+            pair("infiniband init rdma_receive_queue_len (4096) > ms_async_rdma_receive_buffers(1024).")
+                .is_some()
+        );
+        assert!(pair("rxe0: rxe_cq_chk_attr: cqe(65536) > max_cqe(32767)").is_none());
+        assert!(pair("steps_done (5) > steps_max(3)").is_none());
+        assert!(
+            refused("not enough hca devices are defined with mscclpp_hca_devices: mlx5_0,mlx5_1").is_some()
+        );
+        assert!(advised("tx has gaps, failed. try setting use_fastreg_gaps to 1: rc = -71").is_some());
+        assert!(advised("for more speed, try setting use_fastreg_gaps to 1").is_none());
     }
 
     #[test]

@@ -267,6 +267,13 @@ fn failed_call(lower: &str, operation: Operation, at: usize, number: Option<Errn
     if kind == SymptomKind::ModuleMissing && lower[at..].starts_with("fi_") {
         kind = SymptomKind::BackendFailed;
     }
+    // The device is there: `ibv_query_device failed, Permission denied`.
+    if operation == Operation::Query
+        && kind == SymptomKind::OpenFailed
+        && matches!(number, Some(Errno::EACCES | Errno::EPERM))
+    {
+        kind = SymptomKind::NotPermitted;
+    }
     // These programs create their queues with plain attributes: what is missing is locked memory.
     let plain = matches!(Software::of(lower), Some(Software::Nccl | Software::Mpi))
         || lower.contains("warn call to ibv_");

@@ -84,7 +84,11 @@ fn one_fewer_than_gpus(node: &Node) -> Option<Draft> {
     let may_be_elsewhere = !node.pci.left_out.is_empty()
         || functions.iter().any(|function| function.lent_to.is_some())
         || node.has_exclusive_namespaces();
-    if !node.is_virtual_machine() || !COMPLETE.contains(&gpus) || may_be_elsewhere || !lost::gone(node).is_empty() {
+    if !node.is_virtual_machine()
+        || !COMPLETE.contains(&gpus)
+        || may_be_elsewhere
+        || !lost::gone(node).is_empty()
+    {
         return None;
     }
     let groups = node.equal_adapters();
@@ -100,7 +104,10 @@ fn one_fewer_than_gpus(node: &Node) -> Option<Draft> {
     );
     let finding = Draft::new(&HCAS_MISSING, Subject::node(), message)
         .remedy(OF_CLOUD)
-        .evidence("/sys/bus/pci/devices", format!("{gpus} GPUs, {} adapters", rails.len()));
+        .evidence(
+            "/sys/bus/pci/devices",
+            format!("{gpus} GPUs, {} adapters", rails.len()),
+        );
     Some(finding)
 }
 

@@ -213,6 +213,7 @@ pub(super) const BETWEEN: &[&str] = &[
     "a",
     "an",
     "the",
+    "dest",
     "required",
     "needed",
     "necessary",
