@@ -67,7 +67,7 @@ const OTHER_ZONE: &str = "The EFA does not reach the address of the peer: compar
     installer.";
 
 /// Whether `rdma_cm` looked up the address of a peer, and no one answered: `RDMA_CM_EVENT_ADDR_ERROR, error -110`.
-fn unfound(symptom: &&Symptom) -> bool {
+fn unfound(symptom: &Symptom) -> bool {
     const EVENTS: [&str; 4] = [
         "event_addr_error",
         "address error",
@@ -103,7 +103,10 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
         scales.insisted_step = Some(OTHER_ZONE.to_owned());
         scales.fits(&symptom.source, &symptom.text);
     }
-    if let Some(symptom) = case.seen(&[SymptomKind::PeerUnreachable]).find(unfound) {
+    if let Some(symptom) = case
+        .seen(&[SymptomKind::PeerUnreachable])
+        .find(|symptom| unfound(symptom))
+    {
         scales.insisted_step = Some(unresolved_step(case));
         scales.fits(&symptom.source, &symptom.text);
     }

@@ -118,113 +118,115 @@ const NO_NETWORK: &str = "Create the network, or correct its name: the pod's ann
     network-attachment-definitions -A lists all; write NAMESPACE/NAME for one of another namespace. An operator makes it from a SriovNetwork, \
     HostDeviceNetwork or MacvlanNetwork, in the namespace that networkNamespace names.";
 
+/// What to do about a network that could not be attached.
+const OF_NETWORK: &[Step] = &[
+    (
+        NOT_RUNNING,
+        "Start the pod of the network plugin on this node first: kubectl describe pod and kubectl logs --previous of that pod say why it does not run (an image that the registry \
+        does not have, a missing secret or right). Until it runs, pods with its networks do not start there.",
+    ),
+    (
+        &["not of type ipoib"],
+        "Use macvlan, ipvlan or host-device for this network: ipoib-cni stands only on an interface of IP over InfiniBand, and the master is another \
+        one (ip -d link show MASTER). If the adapter shall run InfiniBand, change the port: mlxconfig -d ADDRESS set LINK_TYPE_P1=1, then restart the node.",
+    ),
+    (
+        &["no net directory"],
+        "Bind the function to its network driver again (mlx5_core) in place of vfio-pci, or remove vfio-pci from the selectors of this pool: host-device \
+        and rdma-cni need a network device. lspci -nnk -s ADDRESS shows the driver in use.",
+    ),
+    (&["network-attachment-definition"], NO_NETWORK),
+    (
+        &["failed to find plugin"],
+        "Install the plugin on this node: its program is not in the directory that the message names (ls /opt/cni/bin). A DaemonSet puts it there (cni-plugins, \
+        sriov-cni, ib-sriov-cni, rdma-cni, whereabouts, nv-ipam): kubectl get ds -A shows whether its pod runs on this node. K3s and RKE2 have other \
+        directories, which the DaemonSet must mount.",
+    ),
+    (
+        &[
+            "no free addresses",
+            "no ip addresses available",
+            "allocate ip in range",
+        ],
+        "Give the network more addresses: the IPAM plugin has none left, and each pod needs one for each of its interfaces. List what is taken: kubectl get \
+        ippools.whereabouts.cni.cncf.io -A -o yaml, kubectl get ippools.nv-ipam.nvidia.com,cidrpools.nv-ipam.nvidia.com -A -o yaml, ls /var/lib/cni/networks (host-local). \
+        Enlarge the range, or delete reservations of pods that no longer exist.",
+    ),
+    (
+        &["configuration for pool"],
+        "Create the pool of addresses that the network names, or let it include this node: kubectl get ippools.nv-ipam.nvidia.com,cidrpools.nv-ipam.nvidia.com \
+        -A -o yaml. poolName and poolType in the network must be those of a pool, its nodeSelector must select the node, and status.allocations must \
+        list the node. Then read the log of the pods nv-ipam-controller and nv-ipam-node.",
+    ),
+    (
+        &["is already allocated"],
+        "Find the pod that has the function: cat /var/lib/cni/sriov/pci/ADDRESS on the node names its network namespace. If that pod has ended, delete its sandbox (crictl \
+        pods, crictl stopp and rmp) or the namespace that is left, then that file; otherwise restart the pod of the SR-IOV device plugin, which then gives out only free functions.",
+    ),
+    (
+        &["no rdma devices found", "rdma devices for pci"],
+        "Give the function an RDMA device: ls /sys/bus/pci/devices/ADDRESS/infiniband must list one. Load the RDMA driver on the node (modprobe mlx5_ib) and bind \
+        the function to its network driver again (driver/unbind, driver/bind). If rdma link show lists the device on the host under another pod's namespace, \
+        delete that pod.",
+    ),
+    (
+        &["unauthorized"],
+        "Restart the pod of Multus on this node: its access to the API server has expired, or its service account was made again. kubectl -n kube-system rollout restart \
+        ds/kube-multus-ds (in the operator's namespace where an operator deploys it). It writes /etc/cni/net.d/multus.d/multus.kubeconfig again; older releases \
+        do not renew it by themselves, so update Multus.",
+    ),
+    (
+        &["no networks found in"],
+        "Let Multus find the configuration of the pod's first network: ls /etc/cni/net.d on the node must have the file of the cluster's own plugin, and the pod of Multus must mount \
+        that directory. K3s, RKE2 and MicroK8s have another one. Then restart the pod of Multus.",
+    ),
+    (
+        &["claim host devices"],
+        "Remove hostNetwork: true from the pod, or the claim: the driver moves a device into the pod's own network namespace, and a pod on the host's network has none.",
+    ),
+    (
+        &["at storage engine", "overlappingrange"],
+        "Read why the API server refuses what whereabouts stores. A field that is required or unknown shows definitions (CRDs) of another release: apply those of the \
+        installed whereabouts (kubectl get crd | grep whereabouts). A missing right (forbidden) or a timeout concerns its service account and its kubeconfig.",
+    ),
+    (
+        &["guid must be provided", "infiniband status"],
+        "Let ib-kubernetes set the pod up before its network: it gives the GUID, and marks the network as configured. Check that its pod runs and that its log names this pod (kubectl -n kube-system \
+        logs -l app=ib-kubernetes), that it reaches the subnet manager (address and password of UFM in its secret), and that the network has the annotation of the SR-IOV resource. Without \
+        ib-kubernetes, set ibKubernetesEnabled: false in the network's configuration.",
+    ),
+    (
+        &["invalid guid", "guid is not valid"],
+        "Give the virtual function a GUID: it has zeros. ip link show PF lists those of its functions; set both: ip link set PF vf N node_guid GUID and port_guid GUID, then bind the function to its driver \
+        again. The SR-IOV operator does it for linkType: ib; ib-kubernetes gives each pod one.",
+    ),
+    (
+        &["not bound to vfio-pci"],
+        "Bind the function to vfio-pci (driverctl set-override ADDRESS vfio-pci; lspci -nnk -s ADDRESS shows the driver), with deviceType: vfio-pci in the SriovNetworkNodePolicy where the operator manages it. \
+        If the pod shall use RDMA in a container, leave vfioPciMode out of the network instead: that needs the function's own driver.",
+    ),
+    (
+        &["guid pool", "allocate guid", "requested guid"],
+        "Enlarge the range of GUIDs of ib-kubernetes (GUID_POOL_RANGE_START and GUID_POOL_RANGE_END in its ConfigMap), or end pods that have GUIDs, and restart its pod. A \
+        GUID that a pod requests itself must not be in use.",
+    ),
+    (
+        &["pkey", "add guids"],
+        "Let ib-kubernetes reach the subnet manager: check address, user and password of UFM in its secret (status 401 or 403: they are wrong), and that UFM has this partition key. Read its \
+        log: kubectl -n kube-system logs -l app=ib-kubernetes. Until it succeeds, pods of this network are not in the partition.",
+    ),
+    (
+        &["bringing interface up", "bring interface up", "set interface up"],
+        "Look in the kernel log of the node for why the driver could not bring the virtual function up in the pod: journalctl -k | grep -e PF -e ADDRESS. If the function is busy, an \
+        earlier attempt or another pod still uses it: delete the failed pod, so that it is tried again, and end what holds the function. If it happens when many pods start \
+        at the same time, update sriov-cni and the adapter's driver and firmware.",
+    ),
+    // Multus says why it did not get the network after these words, or nothing more.
+    (&["getting the delegate"], NO_NETWORK),
+];
+
 /// A network that could not be attached.
 pub(super) fn network(text: &str) -> Option<&'static str> {
-    const STEPS: &[Step] = &[
-        (
-            NOT_RUNNING,
-            "Start the pod of the network plugin on this node first: kubectl describe pod and kubectl logs --previous of that pod say why it does not run (an image that the registry \
-            does not have, a missing secret or right). Until it runs, pods with its networks do not start there.",
-        ),
-        (
-            &["not of type ipoib"],
-            "Use macvlan, ipvlan or host-device for this network: ipoib-cni stands only on an interface of IP over InfiniBand, and the master is another \
-            one (ip -d link show MASTER). If the adapter shall run InfiniBand, change the port: mlxconfig -d ADDRESS set LINK_TYPE_P1=1, then restart the node.",
-        ),
-        (
-            &["no net directory"],
-            "Bind the function to its network driver again (mlx5_core) in place of vfio-pci, or remove vfio-pci from the selectors of this pool: host-device \
-            and rdma-cni need a network device. lspci -nnk -s ADDRESS shows the driver in use.",
-        ),
-        (&["network-attachment-definition"], NO_NETWORK),
-        (
-            &["failed to find plugin"],
-            "Install the plugin on this node: its program is not in the directory that the message names (ls /opt/cni/bin). A DaemonSet puts it there (cni-plugins, \
-            sriov-cni, ib-sriov-cni, rdma-cni, whereabouts, nv-ipam): kubectl get ds -A shows whether its pod runs on this node. K3s and RKE2 have other \
-            directories, which the DaemonSet must mount.",
-        ),
-        (
-            &[
-                "no free addresses",
-                "no ip addresses available",
-                "allocate ip in range",
-            ],
-            "Give the network more addresses: the IPAM plugin has none left, and each pod needs one for each of its interfaces. List what is taken: kubectl get \
-            ippools.whereabouts.cni.cncf.io -A -o yaml, kubectl get ippools.nv-ipam.nvidia.com,cidrpools.nv-ipam.nvidia.com -A -o yaml, ls /var/lib/cni/networks (host-local). \
-            Enlarge the range, or delete reservations of pods that no longer exist.",
-        ),
-        (
-            &["configuration for pool"],
-            "Create the pool of addresses that the network names, or let it include this node: kubectl get ippools.nv-ipam.nvidia.com,cidrpools.nv-ipam.nvidia.com \
-            -A -o yaml. poolName and poolType in the network must be those of a pool, its nodeSelector must select the node, and status.allocations must \
-            list the node. Then read the log of the pods nv-ipam-controller and nv-ipam-node.",
-        ),
-        (
-            &["is already allocated"],
-            "Find the pod that has the function: cat /var/lib/cni/sriov/pci/ADDRESS on the node names its network namespace. If that pod has ended, delete its sandbox (crictl \
-            pods, crictl stopp and rmp) or the namespace that is left, then that file; otherwise restart the pod of the SR-IOV device plugin, which then gives out only free functions.",
-        ),
-        (
-            &["no rdma devices found", "rdma devices for pci"],
-            "Give the function an RDMA device: ls /sys/bus/pci/devices/ADDRESS/infiniband must list one. Load the RDMA driver on the node (modprobe mlx5_ib) and bind \
-            the function to its network driver again (driver/unbind, driver/bind). If rdma link show lists the device on the host under another pod's namespace, \
-            delete that pod.",
-        ),
-        (
-            &["unauthorized"],
-            "Restart the pod of Multus on this node: its access to the API server has expired, or its service account was made again. kubectl -n kube-system rollout restart \
-            ds/kube-multus-ds (in the operator's namespace where an operator deploys it). It writes /etc/cni/net.d/multus.d/multus.kubeconfig again; older releases \
-            do not renew it by themselves, so update Multus.",
-        ),
-        (
-            &["no networks found in"],
-            "Let Multus find the configuration of the pod's first network: ls /etc/cni/net.d on the node must have the file of the cluster's own plugin, and the pod of Multus must mount \
-            that directory. K3s, RKE2 and MicroK8s have another one. Then restart the pod of Multus.",
-        ),
-        (
-            &["claim host devices"],
-            "Remove hostNetwork: true from the pod, or the claim: the driver moves a device into the pod's own network namespace, and a pod on the host's network has none.",
-        ),
-        (
-            &["at storage engine", "overlappingrange"],
-            "Read why the API server refuses what whereabouts stores. A field that is required or unknown shows definitions (CRDs) of another release: apply those of the \
-            installed whereabouts (kubectl get crd | grep whereabouts). A missing right (forbidden) or a timeout concerns its service account and its kubeconfig.",
-        ),
-        (
-            &["guid must be provided", "infiniband status"],
-            "Let ib-kubernetes set the pod up before its network: it gives the GUID, and marks the network as configured. Check that its pod runs and that its log names this pod (kubectl -n kube-system \
-            logs -l app=ib-kubernetes), that it reaches the subnet manager (address and password of UFM in its secret), and that the network has the annotation of the SR-IOV resource. Without \
-            ib-kubernetes, set ibKubernetesEnabled: false in the network's configuration.",
-        ),
-        (
-            &["invalid guid", "guid is not valid"],
-            "Give the virtual function a GUID: it has zeros. ip link show PF lists those of its functions; set both: ip link set PF vf N node_guid GUID and port_guid GUID, then bind the function to its driver \
-            again. The SR-IOV operator does it for linkType: ib; ib-kubernetes gives each pod one.",
-        ),
-        (
-            &["not bound to vfio-pci"],
-            "Bind the function to vfio-pci (driverctl set-override ADDRESS vfio-pci; lspci -nnk -s ADDRESS shows the driver), with deviceType: vfio-pci in the SriovNetworkNodePolicy where the operator manages it. \
-            If the pod shall use RDMA in a container, leave vfioPciMode out of the network instead: that needs the function's own driver.",
-        ),
-        (
-            &["guid pool", "allocate guid", "requested guid"],
-            "Enlarge the range of GUIDs of ib-kubernetes (GUID_POOL_RANGE_START and GUID_POOL_RANGE_END in its ConfigMap), or end pods that have GUIDs, and restart its pod. A \
-            GUID that a pod requests itself must not be in use.",
-        ),
-        (
-            &["pkey", "add guids"],
-            "Let ib-kubernetes reach the subnet manager: check address, user and password of UFM in its secret (status 401 or 403: they are wrong), and that UFM has this partition key. Read its \
-            log: kubectl -n kube-system logs -l app=ib-kubernetes. Until it succeeds, pods of this network are not in the partition.",
-        ),
-        (
-            &["bringing interface up", "bring interface up", "set interface up"],
-            "Look in the kernel log of the node for why the driver could not bring the virtual function up in the pod: journalctl -k | grep -e PF -e ADDRESS. If the function is busy, an \
-            earlier attempt or another pod still uses it: delete the failed pod, so that it is tried again, and end what holds the function. If it happens when many pods start \
-            at the same time, update sriov-cni and the adapter's driver and firmware.",
-        ),
-        // Multus says why it did not get the network after these words, or nothing more.
-        (&["getting the delegate"], NO_NETWORK),
-    ];
     // A driver that does not have an operation refuses it for every pod.
     let of_function = || {
         let is_one = text.contains(" vf ") && !text.contains("vlan");
@@ -232,7 +234,7 @@ pub(super) fn network(text: &str) -> Option<&'static str> {
     };
     first(OF_INTERFACE, text)
         .or_else(of_function)
-        .or_else(|| first(STEPS, text))
+        .or_else(|| first(OF_NETWORK, text))
 }
 
 /// A container that did not start because of its devices.
@@ -267,111 +269,113 @@ pub(super) fn start(text: &str) -> Option<&'static str> {
     first(STEPS, text)
 }
 
+/// What to do about a virtual function that could not be configured.
+const OF_FUNCTION: &[Step] = &[
+    (
+        &["/driver: no such file", "/driver: file does not exist"],
+        "Bind the function to a driver: it has none, so the device plugin leaves it out, and its pool may be empty. lspci -nnk -s ADDRESS shows the driver in use. For RDMA load the driver of the adapter and \
+        bind the function to it (modprobe mlx5_core; echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/bind), for DPDK with an adapter of Intel to vfio-pci (driverctl set-override ADDRESS vfio-pci). Then restart the \
+        device plugin's pod. A device that no pool shall have needs nothing.",
+    ),
+    (
+        &["drivers_probe: no such device", "bind default driver"],
+        "Load the driver of the function on the node, so that it can be bound: modprobe mlx5_core (for other adapters the driver that lspci -nnk -s ADDRESS names). The function is there and no loaded driver \
+        takes it: look for a blacklist (modprobe -c | grep blacklist), for driver_override of the function in /sys, and in journalctl -k for why the driver gave it up (probe with driver … failed).",
+    ),
+    (
+        NOT_RUNNING,
+        "Start the pod of the SR-IOV operator or its daemon first: kubectl describe pod and kubectl logs --previous of that pod say why it does not run. Until it does, no virtual \
+        function is created or configured on its node.",
+    ),
+    (
+        &[
+            "lastsyncerror: exit status",
+            "lastsyncerror: 'exit status",
+            "lastsyncerror: \"exit status",
+        ],
+        "The SR-IOV operator's daemon ran a program on the node that failed, most often the tool for the adapter's firmware. Its log names it in the lines before: kubectl logs -n NAMESPACE POD of \
+        sriov-network-config-daemon on that node. Run it by hand there: mstconfig -d ADDRESS query. If it may not open the adapter, lockdown (Secure Boot, cat /sys/kernel/security/lockdown) keeps it \
+        out: set SRIOV_EN and NUM_OF_VFS without it, and disablePlugins: [mellanox] in SriovOperatorConfig. If it names a setting, correct that.",
+    ),
+    (
+        &["drain", "timed out waiting", "terminating", "evict", "cordon"],
+        "Look for what blocks the drain of the node: kubectl get pdb -A, and the pods that the daemon's log names as not ended (Draining failed with). The SR-IOV \
+        operator changes virtual functions only after that. End those pods, or set disableDrain: true in SriovOperatorConfig for a single node; \
+        kubectl get sriovnetworknodestates -A -o yaml shows the state.",
+    ),
+    (
+        &[
+            "pf returned error",
+            "to our request",
+            "add mac filter",
+            "reset but vf never",
+        ],
+        "The driver of the physical function on the host refuses what the virtual function asks of it, or resets it again and again. Read what the host logged at the same time: journalctl -k | grep -e ice -e \
+        i40e. A MAC address or VLAN that the function sets itself needs trust: ip link set PF vf N trust on. Bring the driver and firmware of the host's adapter and the driver in the virtual machine to \
+        releases that belong together; requests that the host does not know (not supported) only cost a feature.",
+    ),
+    (
+        &["is larger than", "exceed the maximum", "is higher than the"],
+        "Let the adapter offer as many functions: mlxconfig -d ADDRESS set SRIOV_EN=1 NUM_OF_VFS=N, then restart the node; cat /sys/class/net/PF/device/sriov_totalvfs \
+        shows the number. Or lower numVfs in the SriovNetworkNodePolicy. On other adapters the host's firmware setup has the number.",
+    ),
+    (
+        &["no supported nic"],
+        "Compare the nicSelector of the policy with the nodes: kubectl get sriovnetworknodestates -A -o yaml lists each adapter with vendor, deviceID, name and rootDevices. If \
+        the adapter is in none, the operator does not know its model: add it to the ConfigMap supported-nic-ids, or let nodeSelector select its node.",
+    ),
+    (
+        &["isrdma"],
+        "Set deviceType: netdevice together with isRdma: true in the SriovNetworkNodePolicy: RDMA in a container needs the function's own driver. vfio-pci is for DPDK and virtual \
+        machines, without isRdma.",
+    ),
+    (
+        &["denied the request"],
+        "Correct the SriovNetworkNodePolicy as the message says, and apply it again. kubectl get sriovnetworknodestates -A -o yaml shows what the nodes have: adapters, their \
+        numbers of functions (totalvfs) and link types; kubectl get sriovnetworknodepolicies -A shows other policies for the same adapter.",
+    ),
+    (
+        &["in dpu mode"],
+        "Leave the firmware of this BlueField to its own system: in DPU mode the host may not change it. Set the number of functions on the DPU (mlxconfig there, or \
+        DOCA's tools), and externallyManaged: true in the SriovNetworkNodePolicy; or put the card into NIC mode: mlxconfig -d ADDRESS set INTERNAL_CPU_OFFLOAD_ENGINE=1, then \
+        switch the power off and on.",
+    ),
+    (
+        &["guid pool for", "guid allocation"],
+        "Give the operator enough GUIDs for the functions of this adapter: its configuration of GUIDs must name the adapter by PCI address or GUID of the port, with a list or a range of \
+        at least numVfs GUIDs. Without such a configuration it makes random ones.",
+    ),
+    (
+        &["link type change"],
+        "Remove linkType from the SriovNetworkNodePolicy, or set the one that the adapter has (ibstat, ip link): this model has only one. Models that have both change with mlxconfig -d \
+        ADDRESS set LINK_TYPE_P1=1 (InfiniBand) or 2 (Ethernet).",
+    ),
+    (
+        &["eswitch"],
+        "Remove the functions, change the mode, then create them again: echo 0 > /sys/class/net/PF/device/sriov_numvfs, devlink dev eswitch set \
+        pci/ADDRESS mode switchdev. The adapter refuses the mode while functions are in use.",
+    ),
+    (
+        &["growing available vfs"],
+        "Allow virtual functions in the adapter: mlxconfig -d ADDRESS query SRIOV_EN NUM_OF_VFS, set both, then restart the node. LXD could not create them \
+        (sriov_numvfs); SR-IOV must also be on in the host's firmware setup.",
+    ),
+    (
+        &["sriov is disabled", "sr-iov is disabled", "createnetwork:"],
+        "Switch SR-IOV on in the adapter and create functions: mlxconfig -d ADDRESS set SRIOV_EN=1 NUM_OF_VFS=N (ConnectX-4 and later), restart the node, then echo N > \
+        /sys/class/net/PF/device/sriov_numvfs. ConnectX-3 creates them when its driver loads: options mlx4_core num_vfs=N probe_vf=0 in /etc/modprobe.d. VT-d or AMD-Vi and SR-IOV must be on in the \
+        host's firmware setup. cat /sys/class/net/PF/device/sriov_totalvfs shows what is possible.",
+    ),
+    (
+        &["lastsyncerror"],
+        "Read why the SR-IOV operator's daemon could not set the node up: kubectl get sriovnetworknodestates -A -o yaml (lastSyncError), and the lines before it in the log of the pod \
+        sriov-network-config-daemon on that node, which name the adapter and the step that failed.",
+    ),
+];
+
 /// A virtual function that could not be configured.
 pub(super) fn function(text: &str) -> Option<&'static str> {
-    const STEPS: &[Step] = &[
-        (
-            &["/driver: no such file", "/driver: file does not exist"],
-            "Bind the function to a driver: it has none, so the device plugin leaves it out, and its pool may be empty. lspci -nnk -s ADDRESS shows the driver in use. For RDMA load the driver of the adapter and \
-            bind the function to it (modprobe mlx5_core; echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/bind), for DPDK with an adapter of Intel to vfio-pci (driverctl set-override ADDRESS vfio-pci). Then restart the \
-            device plugin's pod. A device that no pool shall have needs nothing.",
-        ),
-        (
-            &["drivers_probe: no such device", "bind default driver"],
-            "Load the driver of the function on the node, so that it can be bound: modprobe mlx5_core (for other adapters the driver that lspci -nnk -s ADDRESS names). The function is there and no loaded driver \
-            takes it: look for a blacklist (modprobe -c | grep blacklist), for driver_override of the function in /sys, and in journalctl -k for why the driver gave it up (probe with driver … failed).",
-        ),
-        (
-            NOT_RUNNING,
-            "Start the pod of the SR-IOV operator or its daemon first: kubectl describe pod and kubectl logs --previous of that pod say why it does not run. Until it does, no virtual \
-            function is created or configured on its node.",
-        ),
-        (
-            &[
-                "lastsyncerror: exit status",
-                "lastsyncerror: 'exit status",
-                "lastsyncerror: \"exit status",
-            ],
-            "The SR-IOV operator's daemon ran a program on the node that failed, most often the tool for the adapter's firmware. Its log names it in the lines before: kubectl logs -n NAMESPACE POD of \
-            sriov-network-config-daemon on that node. Run it by hand there: mstconfig -d ADDRESS query. If it may not open the adapter, lockdown (Secure Boot, cat /sys/kernel/security/lockdown) keeps it \
-            out: set SRIOV_EN and NUM_OF_VFS without it, and disablePlugins: [mellanox] in SriovOperatorConfig. If it names a setting, correct that.",
-        ),
-        (
-            &["drain", "timed out waiting", "terminating", "evict", "cordon"],
-            "Look for what blocks the drain of the node: kubectl get pdb -A, and the pods that the daemon's log names as not ended (Draining failed with). The SR-IOV \
-            operator changes virtual functions only after that. End those pods, or set disableDrain: true in SriovOperatorConfig for a single node; \
-            kubectl get sriovnetworknodestates -A -o yaml shows the state.",
-        ),
-        (
-            &[
-                "pf returned error",
-                "to our request",
-                "add mac filter",
-                "reset but vf never",
-            ],
-            "The driver of the physical function on the host refuses what the virtual function asks of it, or resets it again and again. Read what the host logged at the same time: journalctl -k | grep -e ice -e \
-            i40e. A MAC address or VLAN that the function sets itself needs trust: ip link set PF vf N trust on. Bring the driver and firmware of the host's adapter and the driver in the virtual machine to \
-            releases that belong together; requests that the host does not know (not supported) only cost a feature.",
-        ),
-        (
-            &["is larger than", "exceed the maximum", "is higher than the"],
-            "Let the adapter offer as many functions: mlxconfig -d ADDRESS set SRIOV_EN=1 NUM_OF_VFS=N, then restart the node; cat /sys/class/net/PF/device/sriov_totalvfs \
-            shows the number. Or lower numVfs in the SriovNetworkNodePolicy. On other adapters the host's firmware setup has the number.",
-        ),
-        (
-            &["no supported nic"],
-            "Compare the nicSelector of the policy with the nodes: kubectl get sriovnetworknodestates -A -o yaml lists each adapter with vendor, deviceID, name and rootDevices. If \
-            the adapter is in none, the operator does not know its model: add it to the ConfigMap supported-nic-ids, or let nodeSelector select its node.",
-        ),
-        (
-            &["isrdma"],
-            "Set deviceType: netdevice together with isRdma: true in the SriovNetworkNodePolicy: RDMA in a container needs the function's own driver. vfio-pci is for DPDK and virtual \
-            machines, without isRdma.",
-        ),
-        (
-            &["denied the request"],
-            "Correct the SriovNetworkNodePolicy as the message says, and apply it again. kubectl get sriovnetworknodestates -A -o yaml shows what the nodes have: adapters, their \
-            numbers of functions (totalvfs) and link types; kubectl get sriovnetworknodepolicies -A shows other policies for the same adapter.",
-        ),
-        (
-            &["in dpu mode"],
-            "Leave the firmware of this BlueField to its own system: in DPU mode the host may not change it. Set the number of functions on the DPU (mlxconfig there, or \
-            DOCA's tools), and externallyManaged: true in the SriovNetworkNodePolicy; or put the card into NIC mode: mlxconfig -d ADDRESS set INTERNAL_CPU_OFFLOAD_ENGINE=1, then \
-            switch the power off and on.",
-        ),
-        (
-            &["guid pool for", "guid allocation"],
-            "Give the operator enough GUIDs for the functions of this adapter: its configuration of GUIDs must name the adapter by PCI address or GUID of the port, with a list or a range of \
-            at least numVfs GUIDs. Without such a configuration it makes random ones.",
-        ),
-        (
-            &["link type change"],
-            "Remove linkType from the SriovNetworkNodePolicy, or set the one that the adapter has (ibstat, ip link): this model has only one. Models that have both change with mlxconfig -d \
-            ADDRESS set LINK_TYPE_P1=1 (InfiniBand) or 2 (Ethernet).",
-        ),
-        (
-            &["eswitch"],
-            "Remove the functions, change the mode, then create them again: echo 0 > /sys/class/net/PF/device/sriov_numvfs, devlink dev eswitch set \
-            pci/ADDRESS mode switchdev. The adapter refuses the mode while functions are in use.",
-        ),
-        (
-            &["growing available vfs"],
-            "Allow virtual functions in the adapter: mlxconfig -d ADDRESS query SRIOV_EN NUM_OF_VFS, set both, then restart the node. LXD could not create them \
-            (sriov_numvfs); SR-IOV must also be on in the host's firmware setup.",
-        ),
-        (
-            &["sriov is disabled", "sr-iov is disabled", "createnetwork:"],
-            "Switch SR-IOV on in the adapter and create functions: mlxconfig -d ADDRESS set SRIOV_EN=1 NUM_OF_VFS=N (ConnectX-4 and later), restart the node, then echo N > \
-            /sys/class/net/PF/device/sriov_numvfs. ConnectX-3 creates them when its driver loads: options mlx4_core num_vfs=N probe_vf=0 in /etc/modprobe.d. VT-d or AMD-Vi and SR-IOV must be on in the \
-            host's firmware setup. cat /sys/class/net/PF/device/sriov_totalvfs shows what is possible.",
-        ),
-        (
-            &["lastsyncerror"],
-            "Read why the SR-IOV operator's daemon could not set the node up: kubectl get sriovnetworknodestates -A -o yaml (lastSyncError), and the lines before it in the log of the pod \
-            sriov-network-config-daemon on that node, which name the adapter and the step that failed.",
-        ),
-    ];
-    first(STEPS, text)
+    first(OF_FUNCTION, text)
 }
 
 /// What a cluster's policy refuses, where that is one thing only.

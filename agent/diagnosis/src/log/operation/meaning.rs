@@ -34,6 +34,8 @@ impl Operation {
             (Self::Register | Self::Create | Self::Open, Some(Errno::EAGAIN))
             // A table of the adapter, or of its driver, is full.
             | (Self::Create, Some(Errno::ENOSPC))
+            // There is no room for another address handle or connection, and no packet was sent.
+            | (Self::Connect, Some(Errno::ENOMEM | Errno::ENOSPC))
             | (Self::Open, Some(Errno::EBUSY | Errno::ENOSPC | Errno::ENOMEM)) => K::ResourceLimit,
             (Self::Register, Some(Errno::ENOMEM)) => K::RegMrNoMemory,
             // At registration EIO is also the answer of an adapter without room for another region.
@@ -45,11 +47,8 @@ impl Operation {
             // The adapter did not answer the command of its driver in time.
             (Self::Create, Some(Errno::ETIMEDOUT | Errno::ETIME)) => K::DeviceStalled,
             (Self::Create, _) if denied => K::NotPermitted,
-            (Self::Create, _) => K::CreateRefused,
+            (Self::Create, _) | (Self::Connect, Some(Errno::EOPNOTSUPP | Errno::ENOSYS)) => K::CreateRefused,
             (Self::Connect, None) => K::ConnectFailed,
-            // The adapter, or its driver, has no room for another address handle or connection. No packet was sent.
-            (Self::Connect, Some(Errno::ENOMEM | Errno::ENOSPC)) => K::ResourceLimit,
-            (Self::Connect, Some(Errno::EOPNOTSUPP | Errno::ENOSYS)) => K::CreateRefused,
             (Self::Connect, Some(errno)) => K::of_connect(errno),
             // This end has no memory for the connection.
             (Self::CmOpen | Self::CmAddress | Self::CmConnect, Some(Errno::ENOMEM)) => K::NoMemory,

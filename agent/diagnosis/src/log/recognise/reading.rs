@@ -64,6 +64,15 @@ impl Reading {
     }
 }
 
+/// An attribute that a device did not set does not matter. That the device does not answer any longer does.
+fn device_gone(lower: &str, at: usize, number: Option<Errno>) -> Option<Reading> {
+    let is_gone = lower.contains("_ece") && matches!(number, Some(Errno::ENODEV | Errno::EIO));
+    is_gone.then(|| Reading {
+        errno: number,
+        ..Reading::of(SymptomKind::DeviceGone, at)
+    })
+}
+
 /// Reads a line. `None`: it is not about RDMA, shows no failure, or quotes one. An error number in a line of a driver of the
 /// kernel is not that of a call of the job.
 pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Reading> {
@@ -168,14 +177,7 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         return Some(Reading::of(kind, 0));
     }
     match *called {
-        // The attribute does not matter. That the device does not answer any longer does.
-        Some((Operation::Harmless, at)) => {
-            let is_gone = lower.contains("_ece") && matches!(number, Some(Errno::ENODEV | Errno::EIO));
-            is_gone.then(|| Reading {
-                errno: number,
-                ..Reading::of(SymptomKind::DeviceGone, at)
-            })
-        }
+        Some((Operation::Harmless, at)) => device_gone(lower, at, number),
         Some((operation, at)) if !of_driver => failed_call(lower, operation, at, number),
         Some((Operation::Create, at)) => not_created(line, at),
         // A name that another device has: the kernel opens no files for a process here.
