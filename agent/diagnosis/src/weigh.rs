@@ -22,6 +22,7 @@ mod pods;
 mod port;
 mod refused;
 mod settings;
+mod transceiver;
 mod unresolved;
 mod view;
 
