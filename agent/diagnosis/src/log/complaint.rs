@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use rdma_health_kernel_log::{Judgement, Record, Service};
+use rdma_health_kernel_log::{Judgement, Record, Service, is_adapter};
 
 use super::{
     foreign::{is_of_other_layer, is_of_tcp},
@@ -17,9 +17,8 @@ use super::{
 };
 
 /// Words of such complaints, in lower case; each stands alone.
-const COMPLAINTS: [&str; 39] = [
+const COMPLAINTS: [&str; 34] = [
     "above max",
-    "already",
     "bigger than",
     "blacklisted",
     "but only",
@@ -34,22 +33,18 @@ const COMPLAINTS: [&str; 39] = [
     "larger than",
     "malformed",
     "missing namespace",
-    "must be",
-    "must have",
     "must not",
     "no longer",
     "not a power",
     "not handled",
-    "only supports",
     "overflow",
-    "problem",
+    "problem copying",
     "provides only",
     "refusing",
     "requires",
     "rreq with",
     "should not",
     "stale",
-    "supports only",
     "term received",
     "than allowed",
     "time out",
@@ -96,7 +91,7 @@ pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
 pub(super) fn is_one(line: &Lower<'_>, judgement: Option<&Judgement>) -> bool {
     let lower = line.lower.as_str();
     let of_driver = matches!(judgement, Some(Judgement::Event(_) | Judgement::Unlisted));
-    if !of_driver && !is_of_kernel(line.text) {
+    if judgement == Some(&Judgement::Harmless) || !of_driver && !is_of_kernel(line.text) {
         return false;
     }
     let grade = line.grade();
@@ -110,17 +105,23 @@ pub(super) fn is_one(line: &Lower<'_>, judgement: Option<&Judgement>) -> bool {
         return false;
     };
     let text = text.to_ascii_lowercase();
+    if USUAL.iter().any(|words| text.contains(words)) {
+        return false;
+    }
     if is_bare(&text) || is_of_gpu(line.text, &text, grade.failing) || text.starts_with("siw: [qp ") {
         return true;
     }
-    let of_module = of_driver || of_service(line.text) == Some(Service::Rdma) || grade.about_rdma;
+    // The PCI core names the driver of any function.
+    let first = text.split([' ', ':']).next().unwrap_or_default();
+    let of_adapter = of_driver && (is_adapter(first) || text.starts_with(['[', '<']));
+    let of_module = of_adapter || grade.about_rdma || of_service(line.text) == Some(Service::Rdma);
     of_module && (grade.failing || complains(&text) || is_warning_of_mlx5(&text))
 }
 
 /// Whether one of the words stands in a text.
 fn complains(text: &str) -> bool {
     // `expected irq = 64 received irq = 3`.
-    let differs = || text.contains("expected ") && text.contains(" received ");
+    let differs = || text.contains("expected ") && text.contains(" received ") || text.contains("above max_");
     WORDS
         .find(text)
         .any(|found| found.begins(text) && found.ends(text))
@@ -141,9 +142,6 @@ fn is_bare(text: &str) -> bool {
 /// What NVIDIA's driver says outside its numbered messages. Before the name of one of its functions it writes only errors; its module for switches
 /// says more.
 fn is_of_gpu(line: &str, text: &str, failing: bool) -> bool {
-    if USUAL.iter().any(|words| text.contains(words)) {
-        return false;
-    }
     if text.starts_with("nvidia-nvswitch") {
         return failing || complains(text);
     }
@@ -217,6 +215,10 @@ mod tests {
             "[   12.3] bnxt_en 0000:c1:00.0 ens1np0: FEC autoneg off encoding: Clause 91 RS(544,514)",
             "[   12.3] bnxt_en 0000:c1:00.0: roce bonding is not supported",
             "[   12.3] usb 1-1: unknown device, must be reset",
+            "[   12.3] ahci 0000:00:17.0: failed to start port (errno=-12)",
+            "[   12.3] pcieport 0000:16:01.0: Unknown resource type 3",
+            "[   12.3] hns3 0000:7d:00.0: rx_usecs(3) rounded down to 2, because it must be multiple of 2.",
+            "[   12.3] ice 0000:18:00.0: DDP package already present on device: ICE OS Default Package version 1.3.36.0",
             "mlx5_core is already loaded, and must not be loaded again",
         ] {
             assert!(!shown(line), "{line}");

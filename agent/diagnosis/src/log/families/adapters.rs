@@ -52,3 +52,82 @@ pub(super) const ROWS: &[Row] = &[
     (&["dreq received - connection closed"], K::PeerClosed),
     (&["connection to ", "device removal", "rpcrdma"], K::DeviceGone),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::LogReader;
+
+    /// What the only line of a log shows.
+    fn kind(line: &str) -> Option<K> {
+        let mut reader = LogReader::default();
+        reader.feed(line.as_bytes());
+        reader.finish().symptoms.first().map(|symptom| symptom.kind)
+    }
+
+    #[test]
+    fn messages_of_drivers_say_what_failed() {
+        for (line, expected) in [
+            (
+                "mlx5_core 0000:17:00.0: mlx5_cmd_enable:2353:(pid 41233): Driver cmdif rev(5) differs from firmware's(4)",
+                K::FirmwareMismatch,
+            ),
+            (
+                "Failed irdma auxiliary_driver_register() ret=-110",
+                K::AdapterNotStarted,
+            ),
+            (
+                "bnxt_en 0000:17:00.0: QPLIB: CMDQ BAR region 64 resc start is 0!",
+                K::PciRoom,
+            ),
+            (
+                "NVRM: GPU0 _clearFmState: nvidia-fabricmanager daemon shutdown detected, robust channel recovery invoked!",
+                K::GpuLinkError,
+            ),
+            (
+                "NVRM: The NVIDIA probe routine was not called for 8 device(s).",
+                K::GpuNotStarted,
+            ),
+            (
+                "mlx5_core 0000:17:00.0: ACS redirect is set between the client and provider (0000:65:00.0)",
+                K::AcsRedirected,
+            ),
+            (
+                "mlx4_core 0000:17:00.0: Requested more VF's (16) than allowed by hw (8)",
+                K::FunctionUnconfigured,
+            ),
+            (
+                "nvidia 0000:3b:00.0: not ready 65535ms after FLR; giving up",
+                K::GpuStopped,
+            ),
+            (
+                "mlx5_2: ib_query_pkey port 1 failed (ret = -110)",
+                K::DeviceStalled,
+            ),
+            // The number is one of this host.
+            (
+                "isert: isert_alloc_login_buf: login_desc dma mapping error: -110",
+                K::Unrecognised,
+            ),
+            (
+                "smc: smc_init: proto_register(v6) fails with -12",
+                K::Unrecognised,
+            ),
+            (
+                "efa 0000:00:06.0 rdmap0s6: Failed to destroy ah-200 pd-200 [-12]",
+                K::Unrecognised,
+            ),
+            (
+                "mana 0000:17:00.0 eth2: Failed to deregister hw vPort: -12, 0xa",
+                K::Unrecognised,
+            ),
+            (
+                "mlx5_core 0000:17:00.0: mlx5_cmd_out_err:815:(pid 41233): QUERY_VPORT_COUNTER(0x770) op_mod(0x0) failed, status internal error(0x1), syndrome (0x8e8f3), err(-5)",
+                K::Unrecognised,
+            ),
+        ] {
+            let line = format!("[   12.345678] {line}");
+            assert_eq!(kind(&line), Some(expected), "{line}");
+        }
+    }
+}
