@@ -10,6 +10,7 @@ mod cluster;
 mod codes;
 mod collect;
 mod compile;
+mod complaint;
 mod components;
 mod connection;
 mod consequence;

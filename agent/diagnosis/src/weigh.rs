@@ -23,6 +23,7 @@ mod pods;
 mod port;
 mod refused;
 mod settings;
+mod transceiver;
 mod unresolved;
 mod view;
 

@@ -214,11 +214,41 @@ fn of_number(lower: &str) -> Option<EventKind> {
         })
     };
     if has_number("-12") {
-        return (!is_of_host_memory(lower)).then_some(EventKind::ResourceLimit);
+        return (creates(lower) && !is_of_host_memory(lower)).then_some(EventKind::ResourceLimit);
     }
     let is_command = COMMANDS.iter().any(|word| lower.contains(word));
     let is_late = is_command && (has_number("-62") || has_number("-110"));
     is_late.then_some(EventKind::CommandTimeout)
+}
+
+/// Whether a driver makes an object of the adapter, and does not end, read or write one: only a new object needs room.
+fn creates(lower: &str) -> bool {
+    const MADE: [&str; 13] = [
+        "alloc", "create", "creating", "creation", "register", "regist", "add", "attach", "open", "init",
+        "setup", "enable", "map",
+    ];
+    const ENDED: [&str; 9] = [
+        "destroy",
+        "dealloc",
+        "deallocate",
+        "deregister",
+        "dereg",
+        "unregister",
+        "unmap",
+        "free",
+        "release",
+    ];
+    const VALUES: [&str; 4] = ["read", "write", "query", "get"];
+    let mut words = lower
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
+    let begins = |word: &str, of: &[&str]| of.iter().any(|stem| word.starts_with(stem));
+    // `REG_MR failed`.
+    let makes = |word: &str| word == "reg" || begins(word, &MADE);
+    // The first verb counts: `failed to read the register`.
+    words
+        .find(|word| makes(word) || begins(word, &ENDED) || VALUES.contains(word))
+        .is_none_or(makes)
 }
 
 /// The function in `probe of 0000:14:00.0 failed with error -12`, or a part of one on the auxiliary bus: `probe of mlx5_core.rdma.3 failed`.

@@ -23,13 +23,16 @@ const NAMES: [(&str, &str); 6] = [
     ("rtrs_core", "rtrs_client"),
 ];
 /// The same for services that work without RDMA, too.
-const SHARED: [(&str, &str); 6] = [
+const SHARED: [(&str, &str); 8] = [
     ("LNetError", "ko2iblnd"),
     ("LNet", "ko2iblnd"),
     ("CIFS", "smbdirect"),
     ("ksmbd", "ksmbd"),
     ("drbd", "drbd_transport_rdma"),
     ("beegfs", "beegfs"),
+    // Over TCP in rare cases only.
+    ("RDS", "rds_rdma"),
+    ("rds", "rds_rdma"),
 ];
 /// Modules among them that move no data by RDMA themselves: tools, and paths to the memory of GPUs.
 const OTHERS: [&str; 5] = [
@@ -171,7 +174,7 @@ pub enum Service {
 /// What a line of the kernel log is, whatever tools write before it, if a service that uses RDMA wrote it.
 pub fn service(line: &str) -> Option<Service> {
     /// File systems of clusters. A local disk, a share of SMB and a replicated disk say nothing of RDMA by themselves.
-    const OF_CLUSTERS: [&str; 2] = ["ko2iblnd", "beegfs"];
+    const OF_CLUSTERS: [&str; 3] = ["ko2iblnd", "beegfs", "rds_rdma"];
     let record = Record::parse(line)?;
     let line = Line::parse(record.text)?;
     if line.is_of_rdma(&line.rest.to_ascii_lowercase()) {

@@ -2,6 +2,7 @@
 //!
 //! Each driver has its own words for few things: a reset that failed, firmware that does not answer, memory with an error.
 
+mod probe;
 mod start;
 
 use crate::event::EventKind;
@@ -131,7 +132,7 @@ pub(super) fn state(lower: &str) -> Option<Option<EventKind>> {
         .collect();
     of_memory(&words)
         .or_else(|| {
-            let is_closed = is_unreachable(&words) || has_no_channel(&words);
+            let is_closed = is_unreachable(&words) || has_no_channel(&words) || probe::gave_up(lower, &words);
             is_closed.then_some(Some(EventKind::FirmwareInit))
         })
         .or_else(|| (is_failed_attempt(&words) || is_dead(&words)).then_some(Some(EventKind::AdapterHealth)))

@@ -59,7 +59,7 @@ const ADAPTERS: [&str; 47] = [
 ];
 
 /// What else begins messages that [`Message::parse`] takes, in lower case.
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 21] = [
     "eeh",
     "kernel:",
     "netdev watchdog",
@@ -76,6 +76,7 @@ const OTHERS: [&str; 20] = [
     "nv_peer_mem",
     "nvrm",
     "nvidia-nvswitch",
+    "nvidia",
     "amdgpu",
     "mlx4",
     "mlx5",

@@ -112,6 +112,8 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         (&["returned status 0x", ", aborting"], Some(ProbeFailed)),
         (&["sys_en ddr error"], Some(ProbeFailed)),
         (&["failed to register", "device"], Some(ProbeFailed)),
+        (&["failed to register", "ibdev"], Some(ProbeFailed)),
+        (&["failed to query hwrm qcaps"], Some(ProbeFailed)),
         (&["failed to add interface"], Some(ProbeFailed)),
         // What an adapter offers no more or not yet.
         (&["firmware recovery mode"], Some(AdapterHealth)),
@@ -128,12 +130,17 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         // A reset that the driver itself requested.
         (&["non-fatal"], None),
         // PCIe errors as the driver sees them.
+        (&["pci slot is unavailable"], Some(PciFatal)),
         (&["pci_err_detected"], Some(PciFatal)),
         (&["pci error", "detected"], Some(PciFatal)),
         (&["pci channel", "fail"], Some(PciFatal)),
         (&["device", "removed", "unexpected"], Some(PciFatal)),
         (&["surprise", "remov"], Some(PciFatal)),
         // Commands to the firmware.
+        (&["timeout", "waiting for command"], Some(CommandTimeout)),
+        (&["rcfw", "timedout"], Some(CommandTimeout)),
+        (&["rcfw", "timed out"], Some(CommandTimeout)),
+        (&["cmd_pending failed"], Some(CommandTimeout)),
         (&["request timed out"], Some(CommandTimeout)),
         (&["failed to respond to command"], Some(CommandTimeout)),
         (&["transmit timeout"], Some(TxTimeout)),
@@ -164,6 +171,9 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         (&["msi-x", "available", "not enough"], Some(ResourceLimit)),
         (&["not enough", "msi-x"], Some(ResourceLimit)),
         (&["not enough", "interrupt"], Some(ResourceLimit)),
+        (&["requires minimum", "msi-x"], Some(ResourceLimit)),
+        (&["failed to allocate nq"], Some(ResourceLimit)),
+        (&["failed to allocate stats context"], Some(ResourceLimit)),
         (&["no free", "msi-x"], Some(ResourceLimit)),
         (&["failed to allocate", "mtt"], Some(ResourceLimit)),
         (&["failed to allocate", "mpt"], Some(ResourceLimit)),
@@ -178,6 +188,8 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         (&["not rdma capable"], None),
         (&["does not support rdma"], None),
         // Nothing depends on what a query or the end of an object returns.
+        // The firmware itself failed, whatever was asked.
+        (&["query_", "failed, status internal error"], Some(DriverError)),
         (&["access_reg", "failed, status"], None),
         (&["query_", "failed, status"], None),
         (&["destroy_", "failed, status"], None),
@@ -197,6 +209,8 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         (&["recovery", "aborted"], Some(AdapterHealth)),
         (&["pci reads still not working"], Some(AdapterHealth)),
         (&["failed to recover"], Some(AdapterHealth)),
+        (&["expected to see disabled nic"], Some(AdapterHealth)),
+        (&["wait vital", "failed"], Some(AdapterHealth)),
         (&["handling bad device"], Some(AdapterHealth)),
         (&["assert_exit_ptr 0x00000000"], None),
         (&["assert_exit_ptr"], Some(AdapterHealth)),

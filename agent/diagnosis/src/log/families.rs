@@ -4,6 +4,7 @@
 //! applies, so a row with more phrases comes before one with fewer.
 
 mod about;
+mod adapters;
 mod collectives;
 mod hpc;
 mod kernel;
@@ -322,6 +323,7 @@ pub(super) const ROWS: &[&[Row]] = &[
     GPU_LIBRARIES,
     storage::ROWS,
     DPDK,
+    adapters::ROWS,
     kernel::ROWS,
     tools::ROWS,
     kubernetes::ROWS,

@@ -51,6 +51,10 @@ pub(super) fn of_event(report: &Report) -> Option<(SymptomKind, Option<symptom::
     Some(match report.kind {
         // What the RDMA core could not set up, the firmware refused.
         EventKind::ProbeFailed if report.driver == "infiniband" => (SymptomKind::CommandRefused, None),
+        // What left the bus is a GPU.
+        EventKind::PciFatal if matches!(report.driver.as_str(), "nvidia" | "amdgpu") => {
+            (SymptomKind::GpuStopped, None)
+        }
         EventKind::AdapterHealth => (SymptomKind::DeviceFatal, None),
         EventKind::PciPower => (SymptomKind::SlotPower, None),
         EventKind::AdapterTemperature => (SymptomKind::AdapterHot, None),

@@ -168,6 +168,7 @@ kinds! {
     RdmaDisabled: Degraded, "rdma-disabled", "RDMA is disabled in the job's settings";
     SocketFallback: Degraded, "socket-fallback", "the job uses TCP instead of RDMA";
     GdrDisabled: Degraded, "gdr-disabled", "GPU memory is copied through host memory: no path between GPU and NIC";
+    AcsRedirected: Degraded, "acs-redirect-reported", "the kernel reports that a bridge sends the traffic between two PCI functions through the root complex";
     GdrTooFar: Degraded, "gdr-too-far", "GPU memory is copied through host memory: GPU and NIC are too distant from each other";
     PeerMemorySymbol: Failure, "peer-memory-symbol", "the peer-memory module cannot load: symbol ib_register_peer_memory_client is missing";
     MemlockWarning: Degraded, "memlock-warning", "a program warns of a low memory-lock limit, or a container runtime may not raise it";

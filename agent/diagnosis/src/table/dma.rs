@@ -7,9 +7,9 @@ use rdma_health_rules::{
 
 use super::{GENERAL, LOC_ACCESS, LOC_PROT, REM_OP, RETRY_EXC, WR_FLUSH};
 use crate::symptom::SymptomKind::{
-    BackendFailed, BackendMissing, BandwidthLow, Corrupted, DmaBufUnsupported, GdrDisabled, GdrTooFar,
-    GpuDoorbellFailed, IommuFault, LatencyHigh, PassthroughMissing, PeerMemoryError, PeerMemorySymbol,
-    ProbeTimedOut, RegMrFailed,
+    AcsRedirected, BackendFailed, BackendMissing, BandwidthLow, Corrupted, DmaBufUnsupported, GdrDisabled,
+    GdrTooFar, GpuDoorbellFailed, IommuFault, LatencyHigh, PassthroughMissing, PeerMemoryError,
+    PeerMemorySymbol, ProbeTimedOut, RegMrFailed,
 };
 use crate::{known::KnownCause, weigh};
 
@@ -53,7 +53,7 @@ pub(super) static ACS_REDIRECT: KnownCause = KnownCause {
     CmpltRedir+ on bare metal, disable ACS in the firmware or with setpci.",
     rules: &[&pci_path::ACS_REDIRECT],
     cases: &[],
-    often: &[LOC_PROT],
+    often: &[LOC_PROT, AcsRedirected],
     sometimes: &[REM_OP, RETRY_EXC, WR_FLUSH, BandwidthLow],
     weigh: weigh::acs,
 };

@@ -154,6 +154,10 @@ fn blocked(symptom: &Symptom) -> String {
 }
 
 pub(crate) fn acs(case: &Case<'_>, scales: &mut Scales) {
+    if let Some(symptom) = case.seen(&[SymptomKind::AcsRedirected]).next() {
+        scales.next_step = Some(REDIRECTED.to_owned());
+        return scales.fits(&symptom.source, &symptom.text);
+    }
     if case.is_without_gpu() {
         return scales.against("log", HOST_MEMORY);
     }
@@ -524,6 +528,10 @@ fn module_refused(case: &Case<'_>, scales: &mut Scales) {
             scales.insisted_step = Some(REBUILD.to_owned());
         } else if text.contains("nv-p2p.h") {
             scales.insisted_step = Some(NO_SOURCES.to_owned());
+        } else if text.contains("param value") || text.contains("invalid param") {
+            scales.insisted_step = Some(PARAMETER.to_owned());
+        } else if text.contains("incompatible") && text.contains("version") {
+            scales.insisted_step = Some(OTHER_RELEASE.to_owned());
         } else if text.contains("nvidia_p2p_get_pages") {
             scales.next_step = Some(PINNED.to_owned());
         } else if text.contains("page_table") || text.contains("page table") {
@@ -553,6 +561,17 @@ const OF_CONTAINER: &str = "The container that loads nvidia_peermem in the pod o
 /// The GPU's driver gave pages of a size that the module does not know.
 const OLD_DRIVER: &str = "Update the NVIDIA driver: the module is loaded, and this error is one of older drivers (nvidia-smi shows the version). Use a current \
     data-center branch, with the nvidia_peermem that comes with it; modinfo -F version nvidia_peermem must be the driver's. Until then, libraries can use DMA-BUF.";
+
+/// The kernel found bridges that redirect, and names them.
+const REDIRECTED: &str = "Boot with the kernel argument that the next line of the kernel log names, pci=disable_acs_redir=ADDRESSES, which switches redirection off for the bridges between the two \
+    functions only. Or disable ACS in the firmware of the host, if no virtual machine gets a function of it. Then lspci -vvv | grep ACSCtl must show ReqRedir- and CmpltRedir- for these bridges.";
+
+/// A parameter of the peer-memory module has a value that it does not know.
+const PARAMETER: &str = "A parameter of the module has a value that it does not accept: grep -r peermem /etc/modprobe.d shows it, modinfo -p nvidia_peermem which there are. Correct or remove it, rebuild \
+    the initramfs if it holds that file, and load the module again: modprobe -r nvidia_peermem; modprobe nvidia_peermem.";
+/// The driver of the GPU and the peer-memory module are of different releases.
+const OTHER_RELEASE: &str = "The module and the NVIDIA driver are of different releases: modinfo -F version nvidia nvidia_peermem must print the same. Reinstall the driver package, so that both come from it, and \
+    load both again or restart the node.";
 
 /// The peer-memory module cannot be built without the NVIDIA driver.
 const NO_SOURCES: &str = "The module is built against the NVIDIA driver, whose sources are not on the node: ls /usr/src/nvidia-*/nvidia/nv-p2p.h. Install the driver for \

@@ -198,7 +198,8 @@ const HELD: &str = "Another driver holds the GPU, so that NVIDIA's cannot start 
 /// The kernel reports that it had no memory. ENOMEM alone can as well be a limit of the adapter.
 /// The connections between GPUs have a manager of their own.
 pub(crate) fn gpu_fault(case: &Case<'_>, scales: &mut Scales) {
-    const OF_FABRIC: [&str; 8] = [
+    const OF_FABRIC: [&str; 9] = [
+        "fabric probe",
         "system not yet initialized",
         "system_not_ready",
         "systemnotready",

@@ -148,9 +148,14 @@ fn without(text: &str) -> Option<&'static str> {
                 adapter's NVM and the driver (ice, irdma), and look whether other messages of ice report safe mode (its DDP package is missing). devlink dev param show pci/ADDRESS and rdma link show what \
                 is there afterwards. Some models of the E82x series have no RDMA.",
         )
-    } else if ["fast registration", "fmrs", "'frwr' mode"]
-        .iter()
-        .any(|words| text.contains(words))
+    } else if [
+        "fast registration",
+        "fmrs",
+        "'frwr' mode",
+        "support memory registration",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
     {
         Some(
             "The kernel's storage clients and servers register memory through the queue of the adapter (fast registration), which this adapter or its driver does not \

@@ -10,7 +10,7 @@ use super::{
     layer::{is_infiniband, only},
     only_probed,
     port::{MANY_LOSSES, link_losses, losses_in_words},
-    probes_passed,
+    probes_passed, transceiver,
     unresolved::unresolved,
 };
 use crate::log::is_of_socket;
@@ -160,17 +160,7 @@ const MEASURED: &str = "Measure again with messages of 1 MiB and several queue p
 
 pub(crate) fn link_quality(case: &Case<'_>, scales: &mut Scales) {
     if let Some(symptom) = case.seen(&[SymptomKind::ModuleFault]).next() {
-        let text = symptom.text.to_ascii_lowercase();
-        let is_refused = text.contains("unqualified") || text.contains("unsupported");
-        scales.next_step = Some(if is_refused {
-            "The driver does not accept the type of this transceiver or cable, and switched the port off. Use one from the list of the adapter's maker, of a speed that the port has, or update the adapter's firmware and \
-            driver, whose lists grow. ethtool -m NETDEV shows maker and type."
-                .into()
-        } else {
-            "Reseat the cable or transceiver that the message names (module 0 is port 1 of a function with one port). If the message comes again, \
-            replace it, then try another port of the switch: mlxlink -d ADDRESS -m, ethtool -m NETDEV."
-                .into()
-        });
+        scales.next_step = Some(transceiver::step(&symptom.text).to_owned());
         scales.fits(&symptom.source, &symptom.text);
     } else if case.seen(&[SymptomKind::LinkDegraded]).next().is_some() {
         scales.next_step = Some(tools::COUNTERS.to_owned());

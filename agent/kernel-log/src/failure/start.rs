@@ -18,7 +18,8 @@ pub(super) fn has_no_channel(words: &[&str]) -> bool {
     ];
     // What works without it.
     const OTHERS: [&str; 4] = ["timestamp", "image", "flash", "rom"];
-    let fails = any(words, &FAILED) || any(words, &["unable", "not"]);
+    let begins_with_error = matches!(words, ["error", "when" | "while" | "during", ..]);
+    let fails = any(words, &FAILED) || any(words, &["unable", "not"]) || begins_with_error;
     if !fails || any(words, &OTHERS) {
         return false;
     }
@@ -27,7 +28,13 @@ pub(super) fn has_no_channel(words: &[&str]) -> bool {
             .windows(2)
             .any(|pair| first.contains(&pair[0]) && second.contains(&pair[1]))
     };
-    let is_channel = any(words, &["cmdq", "mailbox", "mbox", "adminq", "hwc"])
+    // bnxt_re has its own channel to the firmware, and allocates it first.
+    let is_rcfw = any(words, &["rcfw"]) && any(words, &["allocate", "initialized"]);
+    let sets_up = pair(&["setting"], &["up"]) && any(words, &["hwc"]);
+    if is_rcfw || sets_up {
+        return true;
+    }
+    let is_channel = any(words, &["cmdq", "mailbox", "mbox", "adminq", "hwc", "rcfw"])
         || pair(
             &["cmd", "command", "admin", "control"],
             &["queue", "queues", "interface", "ring", "rings"],

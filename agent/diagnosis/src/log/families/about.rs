@@ -41,7 +41,10 @@ pub(super) fn find(lower: &str) -> Option<(K, usize)> {
         .iter()
         .find(|(phrases, _)| phrases.iter().all(|phrase| stands(lower, phrase)))?;
     let at = phrases.first().and_then(|first| lower.find(first))?;
-    fails(lower).then_some((*kind, at))
+    // The group was joined: the adapter did not answer the driver, which attaches a queue pair to it.
+    let is_late = *kind == K::JoinRefused && ["-110", "-62"].iter().any(|number| lower.ends_with(number));
+    let kind = if is_late { K::DeviceStalled } else { *kind };
+    fails(lower).then_some((kind, at))
 }
 
 #[cfg(test)]
@@ -79,6 +82,10 @@ mod tests {
             (
                 "ib0: failed to attach to multicast group, ret = -12",
                 Some(K::JoinRefused),
+            ),
+            (
+                "ib0: failed to attach to multicast group, ret = -110",
+                Some(K::DeviceStalled),
             ),
         ] {
             assert_eq!(find(line).map(|(kind, _)| kind), expected, "{line}");

@@ -78,6 +78,8 @@ impl Operation {
             (Self::CmAddress | Self::CmRoute, Some(Errno::ETIMEDOUT)) => K::ConnectTimedOut,
             (Self::CmAddress, _) => K::AddressUnresolved,
             (Self::CmRoute, _) => K::RouteUnresolved,
+            // A table of this adapter is read, without a peer.
+            (Self::Gid | Self::Pkey, Some(Errno::ETIMEDOUT | Errno::ETIME)) => K::DeviceStalled,
             (Self::Gid, _) => K::NoGid,
             (Self::Pkey, _) => K::PkeyMissing,
             (Self::Post, Some(Errno::EINVAL | Errno::EFAULT | Errno::EOPNOTSUPP)) => K::PostRefused,

@@ -6,7 +6,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 
 use super::nearby;
 use crate::log::{
-    attach, cluster, codes, compile, components, connection, cufile, ended, fabric, families,
+    attach, cluster, codes, compile, complaint, components, connection, cufile, ended, fabric, families,
     grade::failures, grammar, launch, loader, marks, memory, nvme, operator, packages, passthrough, pods,
     provider, ranks, registration, removal, retries, scripts, settings, status, success, trace, vfio,
     waiting, wrapped,
@@ -109,6 +109,7 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         scripts::ANCHORS,
         codes::ANCHORS,
         compile::ANCHORS,
+        complaint::ANCHORS,
         attach::ANCHORS,
         cluster::ANCHORS,
         components::ANCHORS,
@@ -136,6 +137,7 @@ pub(super) static ANCHORS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         .flatten()
         .copied()
         .chain(failures())
+        .chain(complaint::anchors())
         .chain(memory::neighbours())
         .chain(marks::anchors())
         .chain(success::anchors())

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     log::{
-        ended,
+        complaint, ended,
         entity::is_rdma_name,
         errors::errno,
         gpu,
@@ -110,6 +110,6 @@ pub(super) fn reading_of(line: &Lower<'_>, judgement: Option<&Judgement>) -> Opt
         Some(Judgement::Event(report)) if reading.is_none() && report.kind == EventKind::DriverError => {
             Some(Reading::unrecognised())
         }
-        _ => reading,
+        _ => reading.or_else(|| complaint::is_one(line, judgement).then(Reading::unrecognised)),
     }
 }

@@ -182,7 +182,33 @@ pub(super) fn read_as_worded(line: &Lower<'_>, of_driver: bool) -> Option<Readin
         Some((Operation::Create, at)) => not_created(line, at),
         // A name that another device has: the kernel opens no files for a process here.
         _ if number == Some(Errno::ENFILE) && is_of_kernel(line.text) => unknown(lower, None),
-        _ => unknown(lower, number),
+        _ => unknown(lower, number.filter(|errno| !is_local(line, *errno))),
+    }
+}
+
+/// Whether the kernel names an error number that is one of this host there, and neither of a peer nor of the adapter: it maps memory for DMA, registers
+/// a module, or calls another part of itself.
+fn is_local(line: &Lower<'_>, errno: Errno) -> bool {
+    const LOCAL: [&str; 9] = [
+        "register",
+        "mapping",
+        " map ",
+        "alloc",
+        "query",
+        " cb ",
+        "callback",
+        "put_pages",
+        "put_response",
+    ];
+    const MADE: [&str; 4] = ["alloc", "create", "reg_mr", "qp"];
+    if !is_of_kernel(line.text) {
+        return false;
+    }
+    let has = |words: &[&str]| words.iter().any(|word| line.lower.contains(word));
+    match errno {
+        Errno::ETIMEDOUT | Errno::ETIME => has(&LOCAL),
+        Errno::ENOMEM => !has(&MADE),
+        _ => false,
     }
 }
 
