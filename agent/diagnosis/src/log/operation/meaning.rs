@@ -44,8 +44,8 @@ impl Operation {
             (Self::GpuDoorbell, _) => K::GpuDoorbellFailed,
             (Self::Create, None) => K::CreateUnexplained,
             (Self::Create, Some(Errno::ENOMEM)) => K::CreateFailed,
-            // The adapter did not answer the command of its driver in time.
-            (Self::Create, Some(Errno::ETIMEDOUT | Errno::ETIME)) => K::DeviceStalled,
+            // The adapter did not answer the command of its driver in time. Its tables are read without a peer.
+            (Self::Create | Self::Gid | Self::Pkey, Some(Errno::ETIMEDOUT | Errno::ETIME)) => K::DeviceStalled,
             (Self::Create, _) if denied => K::NotPermitted,
             (Self::Create, _) | (Self::Connect, Some(Errno::EOPNOTSUPP | Errno::ENOSYS)) => K::CreateRefused,
             (Self::Connect, None) => K::ConnectFailed,
@@ -78,8 +78,6 @@ impl Operation {
             (Self::CmAddress | Self::CmRoute, Some(Errno::ETIMEDOUT)) => K::ConnectTimedOut,
             (Self::CmAddress, _) => K::AddressUnresolved,
             (Self::CmRoute, _) => K::RouteUnresolved,
-            // A table of this adapter is read, without a peer.
-            (Self::Gid | Self::Pkey, Some(Errno::ETIMEDOUT | Errno::ETIME)) => K::DeviceStalled,
             (Self::Gid, _) => K::NoGid,
             (Self::Pkey, _) => K::PkeyMissing,
             (Self::Post, Some(Errno::EINVAL | Errno::EFAULT | Errno::EOPNOTSUPP)) => K::PostRefused,
