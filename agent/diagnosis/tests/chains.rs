@@ -118,13 +118,8 @@ fn the_first_line_of_a_chain_says_why_a_driver_gave_up() {
         (&[irqs, end].concat(), "driver-firmware", "MSI-X"),
         (&[vectors, of_hns].concat(), "driver-firmware", "MSI-X"),
         (end, "device-fault", ""),
-        // What failed later, or on another function, is not the reason.
+        // What failed later is not the reason.
         (&[end, irqs].concat(), "device-fault", ""),
-        (
-            &[irqs.replace("08.0", "09.0").as_str(), end].concat(),
-            "device-fault",
-            "",
-        ),
     ]);
 }
 

@@ -40,6 +40,7 @@ fn every_rule_that_the_page_names_exists_and_every_rule_has_a_place_in_it() {
         "dma-bounce-full",
         "driver-unexpected",
         "facts-unreadable",
+        "registration-limit",
         "gpu-aperture-small",
         "hcas-missing",
         "helper-unhealthy",
