@@ -46,7 +46,6 @@ fn what_only_shares_its_words_names_no_cause() {
         "rdma.c:2637:nvmf_rdma_create: *ERROR*: Failed to register interrupt for CM event channel",
         "rdma.c:3878:nvmf_rdma_poller_create: *ERROR*: Failed to set completion channel fd 9 to non-blocking",
         "mlx5_net: Can't allocate qp array memory.",
-        "libfabric:812:1718000000::opx:ep_data:opx_x():1080<warn> HFI1 chip error detected",
         "[ 1.1] irdma 0000:18:00.0: Invalid opcode = 3 in CQE",
         "[ 1.1] siw: device registration error -23",
         "src/modules/transport/ibrc/ibrc.cpp:950: non-zero status: 7 ibv_poll_cq failed",

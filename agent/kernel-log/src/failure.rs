@@ -132,9 +132,10 @@ pub(super) fn state(lower: &str) -> Option<Option<EventKind>> {
         .collect();
     of_memory(&words)
         .or_else(|| {
-            let is_closed = is_unreachable(&words) || has_no_channel(&words) || probe::gave_up(lower, &words);
+            let is_closed = is_unreachable(&words) || has_no_channel(&words);
             is_closed.then_some(Some(EventKind::FirmwareInit))
         })
+        .or_else(|| probe::gave_up(lower, &words).then_some(Some(EventKind::ProbeFailed)))
         .or_else(|| (is_failed_attempt(&words) || is_dead(&words)).then_some(Some(EventKind::AdapterHealth)))
         .or_else(|| is_back(&words).then_some(Some(EventKind::Started)))
 }

@@ -13,6 +13,7 @@ use super::{
     kernel::{is_of_kernel, of_service},
     line::Lower,
     needless::{goes_on, has_other_path, has_substitute, only_misses_a_feature},
+    operation::ends_object,
     phrases::Phrases,
 };
 
@@ -115,7 +116,7 @@ pub(super) fn is_one(line: &Lower<'_>, judgement: Option<&Judgement>) -> bool {
     let first = text.split([' ', ':']).next().unwrap_or_default();
     let of_adapter = of_driver && (is_adapter(first) || text.starts_with(['[', '<']));
     let of_module = of_adapter || grade.about_rdma || of_service(line.text) == Some(Service::Rdma);
-    of_module && (grade.failing || complains(&text) || is_warning_of_mlx5(&text))
+    of_module && !ends_object(&text) && (grade.failing || complains(&text) || is_warning_of_mlx5(&text))
 }
 
 /// Whether one of the words stands in a text.

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 pub(crate) use self::meaning::failed_operations;
 use self::place::{is_longer, is_place, is_source, names_argument};
-pub(super) use self::{object::creates_handle, vendor::special};
+pub(super) use self::{object::creates_handle, undo::ends_object, vendor::special};
 use super::{
     grade::provider::refusal,
     phrases::{Occurrence, Phrases},

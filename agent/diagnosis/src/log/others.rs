@@ -121,7 +121,7 @@ impl Others {
             rest != line.lower && !Grade::of(&Lower::of(&rest)).about_rdma
         };
         let of_program = grade.level == Some(Level::Error) && !is_of_kernel(line.text);
-        let is_one = (!grade.about_rdma || is_named())
+        let is_one = (!grade.about_rdma || of_program && is_named())
             && grade.is_failure()
             && grade.level != Some(Level::Warning)
             && !is_of_other_layer(&line.lower)

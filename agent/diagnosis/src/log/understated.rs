@@ -70,9 +70,9 @@ impl Understated {
         }
     }
 
-    /// Forgets what came before a line that shows that the work goes on.
+    /// Forgets what came before a line that shows that the work goes on, or that NCCL found a network.
     pub(super) fn went_on(&mut self, text: &str) {
-        if !self.found.is_empty() && others::works(text) {
+        if !self.found.is_empty() && (others::works(text) || text.contains("NCCL INFO Using network ")) {
             self.found.clear();
         }
     }

@@ -67,7 +67,7 @@ fn take_adapter(tree: &mut Tree, hca: &str) {
 fn a_guest_with_one_adapter_less_than_gpus_is_reported() {
     let without = |missing: &'static [&str]| {
         move |tree: &mut Tree| {
-            for hca in ["mlx5_8"].iter().chain(missing) {
+            for hca in ["mlx5_bond_0"].iter().chain(missing) {
                 take_adapter(tree, hca);
             }
         }

@@ -49,6 +49,16 @@ pub(super) fn is_undone(lower: &str, start: usize, end: usize) -> bool {
     is_reversed || follows || is_suffix
 }
 
+/// Whether a text in lower case says that an object could not be ended: `Failed to deallocate pd-3`.
+pub(in crate::log) fn ends_object(lower: &str) -> bool {
+    const BEFORE: [&str; 4] = ["failed to ", "unable to ", "could not ", "couldn't "];
+    BEFORE.iter().any(|begin| {
+        let rest = lower.split_once(begin).map_or("", |(_, rest)| rest);
+        let word = rest.split(|c: char| !c.is_ascii_alphabetic()).next();
+        word.is_some_and(|word| ENDS.contains(&word))
+    })
+}
+
 /// Whether a line in lower case is about a queue pair that is moved to the error state, from which nothing is sent: `Failed to modify ibv qp
 /// 0x7f state to ERR`.
 pub(super) fn ends_queue(lower: &str) -> bool {
