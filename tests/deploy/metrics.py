@@ -19,7 +19,7 @@ for line in (ROOT / "docs/metrics.md").read_text().splitlines():
         label_names |= set(re.findall(r"`([^`]+)`", cells[4]))
 WORDS = set("by on and or unless without ignoring group_left group_right bool offset count sum max min rate increase vector "
             "label_values humanizePercentage quantile_over_time max_over_time min_over_time up time humanizeDuration absent "
-            "label_join label_replace last_over_time ALERTS kube_daemonset_status_number_unavailable "
+            "count_values floor label_join label_replace last_over_time ALERTS kube_daemonset_status_number_unavailable "
             "kube_daemonset_status_desired_number_scheduled kube_node_info "
             "fault changes resets group previous_kernel topk bottomk quantile histogram_quantile Inf count_over_time".split())
 problems = []

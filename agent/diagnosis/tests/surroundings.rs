@@ -171,7 +171,6 @@ fn a_number_that_no_call_returned_and_a_failure_of_another_layer_are_no_alarm() 
         "[rank-2] rdma store connection opened (-2)",
         "rdma0: class priority: -5, weight=-3",
         "Warning  Failed  30s (x3 over 2m)  kubelet  Failed to pull image \"registry.local/rdma-bench:1.2\": not found",
-        "Warning  BackOff  30s (x3 over 2m)  kubelet  Back-off restarting failed container rdma-perf in pod rdma-perf-0",
         "E0804 05:20:44.874174 1321649 store_py.cpp:495] Failed to allocate buffer for put_parts operation, key: a",
         "n1:7:9 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n\
          n1:7:9 [3] include/alloc.h:185 NCCL WARN Failed to CUDA calloc 6291456 bytes",
@@ -186,6 +185,9 @@ fn a_number_that_no_call_returned_and_a_failure_of_another_layer_are_no_alarm() 
             .collect();
         assert_eq!(found, [], "{text}");
     }
+    // A container that failed, which only has a name of RDMA.
+    let backs_off = "Warning  BackOff  30s (x3 over 2m)  kubelet  Back-off restarting failed container rdma-perf in pod rdma-perf-0";
+    assert_eq!(failures(backs_off), [K::Unrecognised]);
     // TCP was given memory of a GPU, which only RDMA can read.
     let bad_address = "E0619 08:11:01.100000 1100 tcp_transport.cpp:213] Session::writeBody failed. Error: Bad address\n\
         Decode transfer failed with exception KVTransferError: Failed to get kvcache from prefill instance, it might be dead";

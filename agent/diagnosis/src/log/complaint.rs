@@ -116,7 +116,15 @@ pub(super) fn is_one(line: &Lower<'_>, judgement: Option<&Judgement>) -> bool {
     let first = text.split([' ', ':']).next().unwrap_or_default();
     let of_adapter = of_driver && (is_adapter(first) || text.starts_with(['[', '<']));
     let of_module = of_adapter || grade.about_rdma || of_service(line.text) == Some(Service::Rdma);
-    of_module && !ends_object(&text) && (grade.failing || complains(&text) || is_warning_of_mlx5(&text))
+    of_module && !is_vain_end(&text) && (grade.failing || complains(&text) || is_warning_of_mlx5(&text))
+}
+
+/// Whether an object could not be ended, for a reason that is not of the device: it is gone, or in use.
+fn is_vain_end(text: &str) -> bool {
+    // EIO, ETIMEDOUT and ETIME are answers of a device that does not work.
+    const OF_DEVICE: [&str; 3] = ["-5", "-110", "-62"];
+    let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+    ends_object(text) && !words.any(|word| OF_DEVICE.contains(&word))
 }
 
 /// Whether one of the words stands in a text.
