@@ -188,7 +188,7 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         (&["not rdma capable"], None),
         (&["does not support rdma"], None),
         // Nothing depends on what a query or the end of an object returns.
-        // The firmware itself failed, whatever was asked.
+        // The firmware itself failed.
         (&["query_", "failed, status internal error"], Some(DriverError)),
         (&["access_reg", "failed, status"], None),
         (&["query_", "failed, status"], None),

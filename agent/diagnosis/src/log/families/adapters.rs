@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["unreponsive rcfw channel"], K::DeviceStalled),
     (&["unresponsive rcfw channel"], K::DeviceStalled),
     (&["cmdq[", "status 0x"], K::CommandRefused),
-    // What a query returned says nothing of the object that was asked for.
+    // What a query returned says nothing of an object of the job.
     (&["failed, status internal error", "query_"], K::Unrecognised),
     // hfi1: the processor of the link, and the states of the link.
     (&["waiting for the 8051 to become ready"], K::DeviceStalled),
