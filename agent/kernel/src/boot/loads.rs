@@ -2,7 +2,7 @@
 //! kernel has.
 //!
 //! Source: `/etc/modules` and `/etc/modules-load.d/*.conf` (modules-load.d(5)), `/etc/infiniband/openib.conf` of MLNX_OFED and DOCA-OFED, and
-//! `modules.dep` and `modules.builtin` below `/lib/modules/RELEASE`. The files of packages are no sign: rdma-core lists every module in
+//! `modules.dep` and `modules.builtin` below `/lib/modules/RELEASE`. The files of packages are not a sign: rdma-core lists every module in
 //! `/etc/rdma/modules`, and libibverbs is installed with many programs.
 
 use std::collections::BTreeSet;

@@ -36,7 +36,7 @@ impl Records for Saved {
         self.0.add(record);
     }
 
-    /// A record that is kept without a time still begins as one of the kernel: with the number of a caller, which is no time.
+    /// A record that is kept without a time still begins as one of the kernel: with the number of a caller, which is not a time.
     fn saved(&self) -> String {
         let saved = self.0.saved();
         let line = |line: &str| {

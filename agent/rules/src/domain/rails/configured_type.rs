@@ -1,6 +1,6 @@
 //! Ports of ConnectX-3 and older whose link type is not the one that is configured.
 
-use rdma_health_node::{Node, mlx4::PortType};
+use rdma_health_node::{Node, infiniband::LinkLayer, mlx4::PortType};
 
 use crate::{Remedy, Subject, draft::Draft};
 
@@ -57,5 +57,11 @@ fn other_than_configured(kind: &PortType) -> Option<(&String, &String)> {
 }
 
 fn name(kind: &str) -> &'static str {
-    if kind == "ib" { "InfiniBand" } else { "Ethernet" }
+    static INFINIBAND: LinkLayer = LinkLayer::InfiniBand;
+    static ETHERNET: LinkLayer = LinkLayer::Ethernet;
+    if kind == "ib" {
+        INFINIBAND.name()
+    } else {
+        ETHERNET.name()
+    }
 }
