@@ -19,8 +19,9 @@ const LEVELS: [(&str, &str); 3] = [
 /// The parts of libfabric's providers that work, in lower case. The others look for what there is.
 const AT_WORK: [&str; 6] = [":cq:", ":eq:", ":ep_ctrl:", ":ep_data:", ":mr:", "efa_hmem_"];
 
-/// What shows that a library tries again, or reports the way back from its functions, in lower case.
-const PASSING: [&str; 6] = [
+/// What shows that a library tries again, takes another protocol, or reports the way back from its functions, in lower case.
+const PASSING: [&str; 7] = [
+    "for eager",
     "retrying",
     "trying again",
     " -> ",
