@@ -22,9 +22,6 @@ const OLD: u64 = 15 * 60;
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct VerdictAnswer {
     time: u64,
-    /// The Node that the agent belongs to.
-    #[serde(default)]
-    kubernetes_node: Option<String>,
     pub(super) status: Status,
     #[serde(default)]
     pub(super) unknown_because: Option<String>,
@@ -98,13 +95,8 @@ pub(super) struct InventoryAnswer {
 }
 
 impl VerdictAnswer {
-    /// The answer about a Node. The address of a pod that is gone may lead to the agent of another.
     pub(super) fn parse(body: &[u8], node: &str) -> Result<Self, String> {
-        let mut answer: Self = parse(body)?;
-        if let Some(other) = answer.kubernetes_node.filter(|other| other != node) {
-            return Err(of_other(&other));
-        }
-        answer.kubernetes_node = None;
+        let mut answer: Self = parse(body, node)?;
         answer.problems.truncate(MANY);
         for problem in &mut answer.problems {
             let names = [&mut problem.cause, &mut problem.title, &mut problem.severity];
@@ -131,22 +123,14 @@ impl VerdictAnswer {
 }
 
 impl InventoryAnswer {
-    pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
-        let mut answer: Self = parse(body)?;
+    pub(super) fn parse(body: &[u8], node: &str) -> Result<Self, String> {
+        let mut answer: Self = parse(body, node)?;
         while answer.inventory.len() > MANY {
             answer.inventory.pop_last();
         }
         answer.inventory.values_mut().for_each(|fact| bound(fact, LONG));
         Ok(answer)
     }
-}
-
-/// Why an answer does not count that is about another Node.
-pub(super) fn of_other(node: &str) -> String {
-    format!(
-        "the answer is that of the agent on {}: the address of the pod leads to another node",
-        printable(&excerpt(node, CELL))
-    )
 }
 
 /// Why a reading of this time does not count.
@@ -161,17 +145,28 @@ pub(super) fn old(time: u64, now: u64) -> Option<String> {
     (age > OLD).then(|| format!("the agent's last reading is {} old", duration(age)))
 }
 
-/// An answer of the schema that this program knows.
-pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+/// An answer about a Node, of the schema that this program knows. The address of a pod that is gone may lead to the agent of another Node.
+pub(super) fn parse<T: DeserializeOwned>(body: &[u8], node: &str) -> Result<T, String> {
     #[derive(Deserialize)]
-    struct Versioned {
+    struct Head {
         schema: u32,
+        #[serde(default)]
+        kubernetes_node: Option<String>,
     }
     let wrong = |_| "the answer is not the expected JSON; is the agent of another version?".to_owned();
-    let Versioned { schema } = serde_json::from_slice(body).map_err(wrong)?;
+    let Head {
+        schema,
+        kubernetes_node,
+    } = serde_json::from_slice(body).map_err(wrong)?;
     if schema != SCHEMA {
         return Err(format!(
             "the answer has schema {schema}, and this program knows schema {SCHEMA}: use the program of the agent's version"
+        ));
+    }
+    if let Some(other) = kubernetes_node.filter(|other| other != node) {
+        return Err(format!(
+            "the answer is that of the agent on {}: the address of the pod leads to another node",
+            printable(&excerpt(&other, CELL))
         ));
     }
     serde_json::from_slice(body).map_err(wrong)
@@ -240,7 +235,7 @@ mod tests {
             "\u{0}",
         ] {
             assert!(VerdictAnswer::parse(wrong.as_bytes(), "a").is_err(), "{wrong}");
-            assert!(InventoryAnswer::parse(wrong.as_bytes()).is_err(), "{wrong}");
+            assert!(InventoryAnswer::parse(wrong.as_bytes(), "a").is_err(), "{wrong}");
         }
     }
 }

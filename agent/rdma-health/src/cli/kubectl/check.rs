@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     ClusterArguments, FormatArguments,
-    answer::{MAX_REPORT, Problem, Since, Status, of_other, old, parse},
+    answer::{MAX_REPORT, Problem, Since, Status, old, parse},
     ask_one,
 };
 use crate::cli::{Output, UNKNOWN};
@@ -35,7 +35,6 @@ struct Document {
     status: Status,
     unknown_because: Option<String>,
     time: u64,
-    kubernetes_node: Option<String>,
     findings: Vec<Finding>,
     #[serde(default)]
     problems: Vec<Problem>,
@@ -66,14 +65,7 @@ impl Finding {
 pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let body = ask_one(&arguments.cluster, &arguments.node, "/api/v1/report", MAX_REPORT).await?;
     let wrong = |why| anyhow::anyhow!("{}: {why}", arguments.node);
-    let mut document: Document = parse(&body).map_err(wrong)?;
-    if let Some(other) = document
-        .kubernetes_node
-        .as_deref()
-        .filter(|other| *other != arguments.node.as_str())
-    {
-        return Err(wrong(of_other(other)));
-    }
+    let mut document: Document = parse(&body, arguments.node.as_str()).map_err(wrong)?;
     if let Some(why) = old(document.time, rdma_health_time::now()) {
         document.status = Status::Unknown;
         document.unknown_because = Some(why);

@@ -64,7 +64,7 @@ pub(super) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut answers: Vec<Result<Facts, String>> = vec![Err("not asked".into()); fleet.nodes.len()];
     let take = |(n, answer): (usize, Result<Vec<u8>, String>)| {
         answers[n] = answer
-            .and_then(|body| InventoryAnswer::parse(&body))
+            .and_then(|body| InventoryAnswer::parse(&body, &fleet.nodes[n].name))
             .map(|answer| answer.inventory);
     };
     fleet.ask("/api/v1/inventory", MAX_INVENTORY, take).await;
