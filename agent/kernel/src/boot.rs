@@ -25,7 +25,7 @@ const MOUNTED: &str = "/host";
 /// What is configured for the boot of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boot {
-    /// IOMMU arguments in the configuration of the boot loader, file by file; absent if there is no such file.
+    /// IOMMU arguments in the configuration of the boot loader, file by file; absent without such a file.
     pub arguments: Fact<Vec<Configured>>,
     /// What the administrator has loaded for RDMA at each boot.
     #[serde(default)]

@@ -281,19 +281,21 @@ fn probe_unknown(view: &View, context: &ConditionContext) -> Option<Unknown> {
 fn healthy(kind: ConditionKind, view: &View) -> (&'static str, &'static str) {
     const NO_DEVICES: (&str, &str) = ("NoDevices", "the node has no RDMA device");
     let has_devices = view.node.hcas().next().is_some();
-    let has_limits = view
-        .node
-        .limits
-        .runtimes
-        .known()
-        .is_some_and(|found| !found.is_empty());
-    let has_gpus = view
-        .node
-        .functions()
-        .iter()
-        .any(|function| function.role == Role::Gpu);
+    let has_limits = || {
+        view.node
+            .limits
+            .runtimes
+            .known()
+            .is_some_and(|found| !found.is_empty())
+    };
+    let has_gpus = || {
+        view.node
+            .functions()
+            .iter()
+            .any(|function| function.role == Role::Gpu)
+    };
     match kind {
-        ConditionKind::Limits if has_limits => ("NoLimitsProblem", "memlock limits are as expected"),
+        ConditionKind::Limits if has_limits() => ("NoLimitsProblem", "memlock limits are as expected"),
         ConditionKind::Limits => (
             "NoLimitsProblem",
             "no container runtime was found whose memlock limit could be judged",
@@ -307,7 +309,7 @@ fn healthy(kind: ConditionKind, view: &View) -> (&'static str, &'static str) {
             "NoIommuProblem",
             "the IOMMU mode of RDMA devices and GPUs is as expected",
         ),
-        ConditionKind::GpuDirect if has_devices && !has_gpus => (
+        ConditionKind::GpuDirect if has_devices && !has_gpus() => (
             "NoGPUDirectProblem",
             "the node has no GPU that this program knows",
         ),

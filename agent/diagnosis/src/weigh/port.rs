@@ -122,7 +122,7 @@ pub(super) fn unusable(case: &Case<'_>, scales: &mut Scales) -> bool {
         "run ls -l /dev/infiniband and ibv_devinfo where the job runs, and compare them with the device and port that its settings name."
     };
     scales.next_step = Some(format!(
-        "{port} is ACTIVE now. If the log is older, start the job again, and find out what happened to the port at that time: journalctl -k --since TIME. If the message comes again, the program cannot use         the port: {step}"
+        "{port} is ACTIVE now. If the log is older, start the job again, and find out what happened to the port at that time: journalctl -k --since TIME. If the message comes again, the program cannot use the port: {step}"
     ));
     scales.fits(port.file("state"), active_now(symptom));
     true

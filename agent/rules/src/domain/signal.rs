@@ -188,11 +188,15 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
                     format!("{per_second:.0} per second")
                 });
                 let (cable, share) = (&of.cable, percent(share));
-                let message = match measured {
-                    // One frame can stop traffic for long.
-                    Some(_) if of.value < 1.0 => format!("{cable} {verb} pause frames for {share:.0} % of the time (limit 50 %), fewer than one per second"),
-                    Some(_) => format!("{cable} {verb} {:.0} pause frames per second, for {share:.0} % of the time (limit 50 %), {period}{equals}", of.value),
-                    None => format!("{cable} {verb} {:.0} pause frames per second, at most {share:.0} % of the time (limit 50 %), {period}{equals}", of.value),
+                let how = if measured.is_some() { "for" } else { "at most" };
+                // One frame can stop traffic for long.
+                let message = if measured.is_some() && of.value < 1.0 {
+                    format!("{cable} {verb} pause frames for {share:.0} % of the time (limit 50 %), fewer than one per second")
+                } else {
+                    format!(
+                        "{cable} {verb} {:.0} pause frames per second, {how} {share:.0} % of the time (limit 50 %), {period}{equals}",
+                        of.value
+                    )
                 };
                 let is_compared = of.usual.is_some() && is_unusual;
                 let unsure = (measured.is_none() && !is_compared).then_some(&UNSURE);

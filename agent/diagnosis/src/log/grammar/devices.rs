@@ -408,7 +408,7 @@ pub(in crate::log) fn unknown_name(lower: &str) -> Option<(K, usize)> {
             };
             is_before() || is_after()
         })?;
-        // The other end does not list the adapter that this one was told of.
+        // The other end does not list the adapter that this end asks for.
         let is_of_peer = ["peer ", "remote "].iter().any(|end| lower[..at].ends_with(end));
         Some((
             if is_of_peer {

@@ -113,7 +113,8 @@ fn one_fewer_than_gpus(node: &Node) -> Option<Draft> {
 
 /// What to do about an adapter that a virtual machine was not given.
 const OF_CLOUD: Remedy = Remedy {
-    any: "Compare with an equal machine: lspci | grep -i -e mellanox -e infiniband -e ethernet. If it has one more, the host has lost the adapter or did not assign it: stop and         start (deallocate) the machine, so that it moves to another host, and report the host to the provider.",
+    any: "Compare with an equal machine: lspci | grep -i -e mellanox -e infiniband -e ethernet. If it has one more, the host has lost the adapter or did not assign it: stop and \
+        start (deallocate) the machine, so that it moves to another host, and report the host to the provider.",
     host: "lspci -nn | grep -e 02[08]0 -e 0207; journalctl -k -b | grep -i -e pciehp -e hv_pci -e mlx5_core",
     ..Remedy::all("")
 };

@@ -205,7 +205,7 @@ fn without_file<'a>(node: &'a Node, module: &str) -> Option<&'a Available> {
 
 /// What to do where the running kernel does not have the module.
 const WITHOUT_FILE: Remedy = Remedy {
-    any: "Install MODULE for the kernel that runs (uname -r), which does not have it: modprobe cannot load it. It is in the package with the rest of the kernel's modules, or in         the driver package of the vendor, which DKMS builds for each kernel if its headers are installed. A live or minimal image may have neither. Then load it: modprobe MODULE.",
+    any: "Install MODULE for the kernel that runs (uname -r), which does not have it: modprobe cannot load it. It is in the package with the rest of the kernel's modules, or in the driver package of the vendor, which DKMS builds for each kernel if its headers are installed. A live or minimal image may have neither. Then load it: modprobe MODULE.",
     kubernetes: "If a pod builds the driver on the node (NVIDIA Network Operator), check its log.",
     host: "Ubuntu: apt install linux-modules-extra-$(uname -r); RHEL, Fedora: dnf install kernel-modules-extra-$(uname -r); others: dkms status; dkms autoinstall -k         $(uname -r); then depmod -a; modinfo -n MODULE",
     ..Remedy::all("")
