@@ -25,6 +25,7 @@ pub(super) static HOST: Scene = Scene {
         MTU_LOWERED,
         MEMLOCK_RUNTIME,
         MEMLOCK_OWN,
+        RDMA_CGROUP,
         UVERBS_MISSING,
         UVERBS_UNREADABLE,
         DEVICE_REMOVED,
@@ -110,6 +111,19 @@ const MEMLOCK_OWN: Injection = Injection {
     restore: "",
     ask: "ulimit -l 8192; exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock \
         rdma-health check --probe --output json --config /run/large.yaml",
+};
+
+const RDMA_CGROUP: Injection = Injection {
+    fault: real(
+        "rdma-cgroup",
+        "the doctor runs in a cgroup that may open no rxe1, by its rdma.max",
+        "registration-limit",
+        &["probe-failed"],
+    ),
+    inject: "mount -t cgroup2 none /sys/fs/cgroup && echo +rdma >/sys/fs/cgroup/cgroup.subtree_control && mkdir /sys/fs/cgroup/jobs \
+        && echo 'rxe1 hca_handle=0' >/sys/fs/cgroup/jobs/rdma.max",
+    restore: "rmdir /sys/fs/cgroup/jobs && umount /sys/fs/cgroup",
+    ask: "echo $BASHPID >/sys/fs/cgroup/jobs/cgroup.procs; check --probe",
 };
 
 const UVERBS_MISSING: Injection = Injection {

@@ -115,6 +115,21 @@ pub(super) const CHANGES: &[Change] = &[
         config: "expect:\n  driver: mlx5_vdpa\n",
     },
     Change {
+        fault: tree(
+            "t-rdma-cgroup",
+            "a cgroup has all the objects of mlx5_0 that its rdma.max allows, and was refused more",
+            "registration-limit",
+            &[],
+        ),
+        make: |tree| {
+            let group = "sys/fs/cgroup/system.slice/rdma";
+            tree.write(&format!("{group}.max"), "mlx5_0 hca_handle=max hca_object=1000\n")?;
+            tree.write(&format!("{group}.current"), "mlx5_0 hca_handle=4 hca_object=1000\n")?;
+            tree.write(&format!("{group}.events"), "mlx5_0 hca_handle.max=0 hca_object.max=17\n")
+        },
+        config: "",
+    },
+    Change {
         fault: tree("t-memlock", "containerd may lock 8 MiB", "memlock-low", &[]),
         make: |tree| tree.write("proc/2101/limits", limits("8388608")),
         config: "",
