@@ -268,3 +268,21 @@ fn a_program_that_crashed_in_a_library_of_rdma_is_shown() {
         assert_eq!(shown(line), 0, "{line}");
     }
 }
+
+#[test]
+fn modules_that_an_adapter_refuses_and_storms_of_pause_frames_are_read_from_a_log() {
+    for (line, cause) in [
+        (
+            "ice 0000:4b:00.0: The module's power requirements exceed the device's power supply. Cannot start link.",
+            "link-quality",
+        ),
+        (
+            "ice 0000:4b:00.0: The installed module is incompatible with the device's NVM image. Cannot start link.",
+            "link-quality",
+        ),
+        ("bnxt_en 0000:01:00.0 eth0: Pause Storm detected!", "flow-control"),
+    ] {
+        let first = causes(&[], &format!("[ 1234.567890] {line}\n"));
+        assert_eq!(first.first().map(String::as_str), Some(cause), "{line}: {first:?}");
+    }
+}

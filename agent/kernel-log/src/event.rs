@@ -76,6 +76,8 @@ kinds! {
     ModuleFault: "module-fault", Fault;
     /// A cable or transceiver was removed.
     ModuleUnplugged: "module-unplugged", Fault;
+    /// Pause frames (IEEE 802.3x or priority flow control) stop a port for so long that the adapter reports it.
+    PauseStorm: "pause-storm", Fault;
     /// The link went down.
     LinkDown: "link-down", Fault;
     /// The firmware refused to create an object, because there are too many or no resources are left.

@@ -14,7 +14,7 @@ use crate::{event::EventKind, table::Table};
 pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
     use EventKind::{
         AdapterHealth, AdapterTemperature, BounceFull, CommandTimeout, DriverError, FirmwareInit, LinkDown,
-        LinkUp, ModuleFault, ModulePlugged, ModuleUnplugged, PciFatal, PciPower, ProbeFailed, ResourceLimit,
+        LinkUp, ModuleFault, ModulePlugged, ModuleUnplugged, PauseStorm, PciFatal, PciPower, ProbeFailed, ResourceLimit,
         Started, TxTimeout,
     };
     Table::new(&[
@@ -34,6 +34,11 @@ pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
         (&["unqualified", "module"], Some(ModuleFault)),
         (&["unsupported", "module"], Some(ModuleFault)),
         (&["module", "power budget"], Some(ModuleFault)),
+        (&["module", "power requirement", "exceed"], Some(ModuleFault)),
+        (&["module", "incompatible"], Some(ModuleFault)),
+        (&["module", "cannot start link"], Some(ModuleFault)),
+        (&["invalid module"], Some(ModuleFault)),
+        (&["pause storm"], Some(PauseStorm)),
         // Bounce buffers (`kernel/dma/swiotlb.c`; before Linux 4.20, `lib/swiotlb.c`).
         (&["swiotlb buffer is full"], Some(BounceFull)),
         (&["out of sw-iommu space"], Some(BounceFull)),

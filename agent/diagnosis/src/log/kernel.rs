@@ -67,6 +67,7 @@ pub(super) fn of_event(report: &Report) -> Option<(SymptomKind, Option<symptom::
         EventKind::IommuFault => (SymptomKind::IommuFault, None),
         EventKind::ModuleFault => (SymptomKind::ModuleFault, None),
         EventKind::ModuleUnplugged | EventKind::LinkDown => (SymptomKind::PortError, Some(Degraded)),
+        EventKind::PauseStorm => (SymptomKind::PauseStorm, None),
         EventKind::ResourceLimit => (SymptomKind::ResourceLimit, None),
         EventKind::BounceFull => (SymptomKind::NoMemory, None),
         EventKind::AccessDenied => (SymptomKind::NotPermitted, None),

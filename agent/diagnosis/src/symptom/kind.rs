@@ -132,6 +132,7 @@ kinds! {
     PciFault: Failure, "pci-error", "an uncorrectable PCIe error";
     AdapterHot: Failure, "adapter-too-hot", "the adapter is too hot";
     ModuleFault: Failure, "module-fault", "the cable or transceiver of a port is faulty";
+    PauseStorm: Degraded, "pause-storm-reported", "an adapter reports that pause frames stopped a port for long";
     AdapterNotStarted: Failure, "adapter-start-failed", "the driver could not start an adapter";
     SlotPower: Degraded, "slot-power-low", "the PCIe slot offers less power than the adapter may draw";
     DeviceStalled: Failure, "adapter-stuck", "the adapter does not process commands or packets in time";

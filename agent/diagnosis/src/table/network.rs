@@ -15,7 +15,7 @@ use crate::symptom::SymptomKind::{
     ConnectTimedOut, ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged,
     GidUnusable, GuidDuplicated, GuidZero, InitRefused, InterfaceHidden, JoinRefused, LatencyHigh,
     LinkDegraded, LinkTypeOther, ManagerNotStarted, ModuleFault, MtuDiffers, NeighbourTableFull, NoDevice,
-    NoGid, NoSocketInterface, NoSubnetManager, NoVirtualNetwork, PeerClosed, PeerUnreachable, PkeyMissing,
+    NoGid, NoSocketInterface, NoSubnetManager, NoVirtualNetwork, PauseStorm, PeerClosed, PeerUnreachable, PkeyMissing,
     PortError, PortInitializing, PortNotActive, PortUnauthorised, ProbeTimedOut, QueueFull, RouteUnresolved,
     SharpUnavailable, SocketFallback,
 };
@@ -351,7 +351,7 @@ pub(super) static FLOW_CONTROL: KnownCause = KnownCause {
         &trend::COUNTER_ERRORS,
     ],
     cases: &[FindingCase::Congested],
-    often: &[],
+    often: &[PauseStorm],
     sometimes: &[RETRY_EXC, RNR_RETRY_EXC, BandwidthLow, LatencyHigh],
     weigh: weigh::ethernet_only,
 };

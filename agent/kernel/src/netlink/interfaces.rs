@@ -74,7 +74,7 @@ impl Source for Interfaces {
 
 impl Interface {
     fn read(scope: &Scope<'_>, netlink: &Netlink<'_, '_>, netdev: &str, link: LinkMessage) -> Self {
-        let (vfs, defect) = link.vfs.settings();
+        let (vfs, defect) = link.vfs.settings(link.number_of_vfs);
         if let Some(detail) = defect {
             let _: Fact<()> = scope.fail(Unread {
                 source: format!("netlink {FAMILY} getlink {netdev}"),
@@ -128,6 +128,7 @@ fn question(attributes: Vec<DefaultNla>, dump: bool, schema: Schema) -> Question
 
 const LINK: Schema = &[
     (18, "linkinfo", Kind::Nest(&[(1, "kind", Kind::Text)])),
+    (21, "num-vf", Kind::Number),
     (22, "vfinfo-list", VFS),
 ];
 
@@ -137,6 +138,10 @@ struct LinkMessage {
     index: u64,
     #[serde(default, rename = "linkinfo")]
     info: LinkInfo,
+    /// How many virtual functions there are; `None` for a device that is not that of a function.
+    #[serde(rename = "num-vf")]
+    number_of_vfs: Option<u64>,
+    /// Empty also for a driver that does not show their settings.
     #[serde(default, rename = "vfinfo-list")]
     vfs: VfList,
 }

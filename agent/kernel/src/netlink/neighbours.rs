@@ -14,7 +14,7 @@ use super::{
     wire::{Field, Kind, Schema},
 };
 use crate::{
-    fact::{Fact, Unread},
+    fact::{Fact, Unread, UnreadKind},
     root::Scope,
     source::{Known, Source},
 };
@@ -67,9 +67,23 @@ impl Source for Neighbours {
             attributes: Vec::new(),
             schema: TABLE,
         });
-        Self {
-            tables: found.map(|messages| messages.into_iter().filter_map(Message::table).collect()),
+        let tables = found.map(|messages| -> BTreeMap<_, _> {
+            let tables = messages.into_iter().filter_map(Message::table);
+            tables.collect()
+        });
+        let is_complete = |tables: &BTreeMap<String, Table>| tables.contains_key(TABLES[0]);
+        // Every kernel with IPv4 has it, and RDMA over Ethernet needs it.
+        if tables.known().is_some_and(|tables| !is_complete(tables)) {
+            let unread = Unread {
+                source: format!("netlink {FAMILY} getneightbl"),
+                kind: UnreadKind::Malformed,
+                detail: format!("the answer has no table {} with its limits", TABLES[0]),
+            };
+            return Self {
+                tables: scope.fail(unread),
+            };
         }
+        Self { tables }
     }
 
     fn unread(why: &Unread) -> Self {

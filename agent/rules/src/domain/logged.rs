@@ -114,6 +114,7 @@ fn words(kind: EventKind) -> &'static str {
         EventKind::IommuFault => "the IOMMU blocked a memory access",
         EventKind::ModuleFault => "an error of the cable or transceiver",
         EventKind::ModuleUnplugged => "the cable or transceiver was unplugged",
+        EventKind::PauseStorm => "the adapter reports a pause storm: pause frames stopped a port for long",
         EventKind::LinkDown => "the link went down",
         EventKind::ResourceLimit => "the firmware refused a request: no resources are left",
         EventKind::FunctionsRefused => "the kernel created no virtual functions",

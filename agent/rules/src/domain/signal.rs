@@ -3,6 +3,7 @@
 use rdma_health_node::{
     Cable, Node,
     drivers::PAUSE_GIVEN_UP,
+    kmsg::EventKind,
     netdev::counters::{
         FEC_CORRECTED_BITS, PAUSE_RECEIVED, PAUSE_RECEIVED_TIME, PAUSE_SENT, PAUSE_SENT_TIME, PAUSE_STORMS,
     },
@@ -11,6 +12,7 @@ use rdma_health_node::{
 use super::compared::{
     TIMES, compared, link_total as total, per_second_of_link as per_second, percent, period,
 };
+use super::logged::{Part, faults, is_past};
 use crate::{
     Domain, Expectations, Policy, Remedy, Rule, Severities, Severity, Subject, Writer, draft::Draft,
     policy::Exception,
@@ -118,7 +120,7 @@ fn bit_errors_high(node: &Node, _: &Expectations) -> Vec<Draft> {
 pub static PAUSE_STORM: Rule = Rule {
     id: "pause-storm",
     domain: Domain::Link,
-    policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)).except(&[&RECEIVED, &UNSURE]),
+    policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)).except(&[&RECEIVED, &UNSURE, &PAST]),
     title: "A port stops traffic with pause frames most of the time",
     explanation: "The port sends or receives so many pause frames (IEEE 802.3x, or priority flow control) that they can stop the link more \
         than half of the time: one frame stops it for up to 65535 times 512 bit times (IEEE 802.3, annex 31B), and the next one can end this. Drivers \
@@ -126,7 +128,7 @@ pub static PAUSE_STORM: Rule = Rule {
         with the most frames counts. A port that sends them cannot \
         take what it receives: PCIe link, IOMMU, memory or the adapter itself is too slow or hangs. Pause spreads through the switches, \
         and jobs on other nodes become slow. After about a second without a break, mlx5 stops to send pause frames and drops packets \
-        (tx_pause_storm_error_events; any is reported). (Guo et al., RDMA over Commodity Ethernet at Scale, SIGCOMM 2016.)",
+        (tx_pause_storm_error_events; any is reported). The driver bnxt_en logs 'Pause Storm detected!'. (Guo et al., RDMA over Commodity Ethernet at Scale, SIGCOMM 2016.)",
     remedy: Remedy {
         any: "If the port sends pause frames: check its PCIe link and the findings about IOMMU and PCIe of this node, then reset the adapter. If \
             it receives them: check the switch port and the receivers of this node's traffic.",
@@ -148,6 +150,11 @@ static RECEIVED: Exception = Exception {
 
 static UNSURE: Exception = Exception {
     condition: "if the driver does not count the duration of pauses and no equal ports have clearly fewer frames: many short pauses look the same",
+    severities: Severities::INFO,
+};
+
+static PAST: Exception = Exception {
+    condition: "if the kernel log alone shows it, and the last message is more than a day old or the driver started again",
     severities: Severities::INFO,
 };
 
@@ -211,7 +218,19 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
                 )
             })
         });
-    found.chain(by_duration).chain(given_up(node)).collect()
+    found
+        .chain(by_duration)
+        .chain(given_up(node))
+        .chain(logged_storms(node))
+        .collect()
+}
+
+/// Adapters whose driver logged a storm (`bnxt_en`: `Pause Storm detected!`).
+fn logged_storms(node: &Node) -> Vec<Draft> {
+    faults(node, &PAUSE_STORM, Part::Adapters, &[EventKind::PauseStorm], |fault, finding| {
+        let is_over = fault.is_over || is_past(node, fault);
+        Some(finding.exception(is_over.then_some(&PAST)))
+    })
 }
 
 /// Ports that stopped to send pause frames after a long time.

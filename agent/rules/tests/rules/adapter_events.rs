@@ -65,6 +65,17 @@ fn each_fault_of_an_adapter_is_found() {
             "warning",
         ),
         (
+            "port-module-fault",
+            "The module's power requirements exceed the device's power supply. Cannot start link.",
+            "warning",
+        ),
+        (
+            "port-module-fault",
+            "The installed module is incompatible with the device's NVM image. Cannot start link.",
+            "warning",
+        ),
+        ("pause-storm", "Pause Storm detected!", "warning"),
+        (
             "port-cable-unplugged",
             "Port module event: module 0, Cable unplugged",
             "warning",
@@ -182,6 +193,12 @@ fn what_was_logged_more_than_a_day_ago_is_info_unless_only_a_reset_ends_it() {
         (
             "port-module-fault",
             of_driver("Port module event[error]: module 0, Cable error, High Temperature"),
+            "warning",
+            "info",
+        ),
+        (
+            "pause-storm",
+            of_driver("Pause Storm detected!"),
             "warning",
             "info",
         ),

@@ -495,6 +495,22 @@ fn heat_and_light_are_judged_by_the_limits_of_the_module() {
 }
 
 #[test]
+fn an_answer_without_the_neighbour_table_is_unread() {
+    let other = json!({"name": "ndisc_cache", "thresh2": 512, "thresh3": 1024, "config": {"entries": 1}});
+    let cut = json!({"name": "arp_cache", "thresh2": 512, "thresh3": 1024});
+    for answer in [json!([]), json!([other]), json!([cut, other])] {
+        let node = answering(RAILS, &[("rt-neigh", "getneightbl", "", answer)], |_| {});
+        let unread: Vec<_> = node.sources["neighbours"]
+            .unread
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(unread.len(), 1, "{unread:?}");
+        assert!(unread[0].contains("no table arp_cache"), "{unread:?}");
+    }
+}
+
+#[test]
 fn a_neighbour_table_without_room_is_reported() {
     let with = |entries: u64, overflows: u64| {
         let table = json!([{"name": "arp_cache", "thresh2": 512, "thresh3": 1024, "config": {"entries": entries},

@@ -69,9 +69,11 @@ pub(super) struct VfList {
 }
 
 impl VfList {
-    /// In order of number; and what is wrong with those of which a part is missing. One without a number is left out.
-    pub(super) fn settings(self) -> (Vec<VfSettings>, Option<String>) {
+    /// In order of number; and what is wrong with those of which a part is missing, or if fewer are listed than there are. One without a number
+    /// is left out.
+    pub(super) fn settings(self, number: Option<u64>) -> (Vec<VfSettings>, Option<String>) {
         let all = self.list.len();
+        let listed = u64::try_from(all).unwrap_or(u64::MAX);
         let mut vfs: Vec<_> = self.list.into_iter().filter_map(VfMessage::settings).collect();
         let without_number = all - vfs.len();
         let without_state = vfs.iter().filter(|vf| vf.link_state.is_none()).count();
@@ -82,7 +84,9 @@ impl VfList {
                 "of {all} virtual functions, {without_number} have no number or address, and {without_state} no known state of the link"
             )
         });
-        (vfs, defect)
+        let short = number.filter(|number| all > 0 && *number > listed);
+        let short = short.map(|number| format!("the kernel lists {all} of {number} virtual functions"));
+        (vfs, defect.or(short))
     }
 }
 
@@ -178,7 +182,7 @@ mod tests {
             link_state: Some(VfLink::Auto),
             ..VfSettings::default()
         };
-        assert_eq!(list.settings(), (vec![first, second], None));
+        assert_eq!(list.settings(Some(2)), (vec![first, second], None));
     }
 
     #[test]
@@ -190,12 +194,25 @@ mod tests {
             {"mac": {"vf": 3, "mac": "02:00:00:00:00:03"}, "link-state": {"vf": 3, "link-state": 2}},
         ]});
         let list: VfList = serde_json::from_value(message).unwrap();
-        let (vfs, defect) = list.settings();
+        let (vfs, defect) = list.settings(Some(4));
         let states: Vec<_> = vfs.iter().map(|vf| (vf.number, vf.link_state)).collect();
         assert_eq!(states, [(1, None), (2, None), (3, Some(VfLink::Disable))]);
         assert_eq!(
             defect.unwrap(),
             "of 4 virtual functions, 1 have no number or address, and 2 no known state of the link"
         );
+    }
+
+    /// The kernel leaves out a virtual function for which the driver returns an error.
+    #[test]
+    fn a_list_that_is_shorter_than_the_number_of_functions_is_reported_and_none_is_not() {
+        let list = |message| -> VfList { serde_json::from_value(message).unwrap() };
+        let one = json!({"info": [{"mac": {"vf": 0, "mac": "02:00:00:00:00:01"}, "link-state": {"vf": 0, "link-state": 0}}]});
+        let (vfs, defect) = list(one).settings(Some(2));
+        assert_eq!(
+            (vfs.len(), defect.unwrap().as_str()),
+            (1, "the kernel lists 1 of 2 virtual functions")
+        );
+        assert_eq!(list(json!({})).settings(Some(2)), (Vec::new(), None));
     }
 }
