@@ -164,6 +164,32 @@ fn a_healthy_node_is_resumed_only_if_the_script_drained_it() {
 }
 
 #[test]
+fn a_node_that_is_down_or_whose_reason_has_a_second_line_belongs_to_the_operator() {
+    let broken = tree::fixture("connectx7-gpu").unwrap();
+    let healthy = tree::fixture("h100-connectx7").unwrap();
+    let own = "rdma-health: port-down  port-down [root@2026-11-27T02:00:00]";
+    for (state, reason) in [
+        ("DOWN", "bad PSU, RMA 4711 [root@2026-11-27T02:00:00]"),
+        ("DOWN+NOT_RESPONDING", "Not responding [slurm@2026-11-27T02:00:00]"),
+        ("FAIL", "vendor on site [root@2026-11-27T02:00:00]"),
+        ("DOWN+DRAIN", own),
+    ] {
+        let shown = format!("NodeName=gpu-07 State={state} ThreadsPerCore=1   Reason={reason}");
+        for root in [&broken, &healthy] {
+            assert_eq!(Host::new(&shown).check(root.path()).0, "", "{shown}");
+        }
+    }
+    let of_drained = |rest: &str| {
+        let shown = format!("NodeName=gpu-07 State=IDLE+DRAIN Reason={own}{rest}");
+        Host::new(&shown).check(healthy.path()).0
+    };
+    assert_eq!(of_drained("    RMA 4711 do not resume"), "");
+    for rest in ["", " ", "   ReservationName=maint Comment=rack 12"] {
+        assert_eq!(of_drained(rest), "update NodeName=gpu-07 State=RESUME\n", "{rest}");
+    }
+}
+
+#[test]
 fn an_unknown_verdict_changes_nothing() {
     let empty = tempfile::tempdir().unwrap();
     let own = Host::new("NodeName=gpu-07 State=IDLE+DRAIN Reason=rdma-health: x");

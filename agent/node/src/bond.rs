@@ -5,9 +5,10 @@ use rdma_health_kernel::{
     lacp::Lacp,
     netlink::interfaces::Bond,
     network::Settings,
+    pci::Role,
 };
 
-use crate::{Node, events::card};
+use crate::{Function, Node, events::card};
 
 /// A fact about a bond: the file or command that shows it, and its value.
 pub type Shown = (String, String);
@@ -150,6 +151,18 @@ impl Node {
                 && (hca.ports.len() > 1 || hca.name.contains("bond") || hca.ports.values().any(|port| is_bond_of(port)))
         };
         self.hcas().any(|hca| !hca.is_software() && shares(hca))
+    }
+
+    /// Whether RDMA runs through a function: it has an RDMA device in hardware, or has a part in that of another function of its card.
+    pub fn carries_rdma(&self, function: &Function<'_>) -> bool {
+        match function.role {
+            Role::Rdma => !function.is_software,
+            Role::Capable => {
+                let is_used = function.driver.is_some() && function.lent_to.is_none() && !function.is_virtual();
+                is_used && self.shares_rdma_device(function.address)
+            }
+            Role::Gpu | Role::Bridge => false,
+        }
     }
 
     /// The bond below a port that is ACTIVE, if none of its members carries traffic, as sysfs or netlink shows it. The bond keeps its carrier if it does not

@@ -156,6 +156,7 @@ pub(super) static HCA_RESOURCES: KnownCause = KnownCause {
     sometimes: &[
         RegMrNoMemory,
         RegMrFailed,
+        OpenFailed,
         CreateFailed,
         CreateUnexplained,
         CreateRefused,

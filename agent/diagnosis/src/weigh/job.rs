@@ -10,7 +10,7 @@ use super::{
     fabric,
     hardware::is_silent,
     library::{BOOTSTRAP, of_providers, over_tcp, unbuilt, without_support},
-    modules, probes_passed, view,
+    limits, modules, probes_passed, view,
 };
 use crate::{
     log::is_of_gpu_memory,
@@ -110,6 +110,10 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     }
     if view::devices(case, scales) {
         return;
+    }
+    if let Some((symptom, limit)) = limits::limited(case).filter(|(symptom, _)| symptom.kind == SymptomKind::OpenFailed) {
+        let reason = format!("the cgroup {} may open no more of {}", limit.group, limit.device);
+        return scales.against(&symptom.source, &reason);
     }
     // "No device" means that the job saw none of them. A fallback to TCP can also be configured.
     let none_seen = case.seen(&[SymptomKind::NoDevice]).next().is_some();

@@ -1,5 +1,6 @@
 //! The limits of a process and of a device: locked memory, resources.
 
+use rdma_health_node::objects::Reached;
 use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, exhausted, pods, view};
@@ -379,6 +380,10 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
     if exhausted::infinipath(case, scales) || exhausted::bounce(case, scales) {
         return;
     }
+    if let Some((_, limit)) = limited(case) {
+        let held = format!("{} of {} {}", limit.current, limit.limit, limit.resource);
+        return scales.shows(&format!("{}/rdma.max of {}", limit.group, limit.device), &held);
+    }
     if let Some(symptom) = of_dma_buf(case) {
         scales.fits(&symptom.source, &symptom.text);
         scales.next_step = Some(
@@ -467,6 +472,24 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
         scales
             .unseen("memory regions and queues in use (rdma resource show) and rdma.max of the job's cgroup");
     }
+}
+
+/// What could not be opened or created on a device of which a cgroup has all that it may have, and that limit.
+pub(super) fn limited<'a>(case: &'a Case<'_>) -> Option<(&'a Symptom, &'a Reached)> {
+    let reached = case.node.objects.reached.known()?;
+    let kinds = [
+        SymptomKind::OpenFailed,
+        SymptomKind::CreateFailed,
+        SymptomKind::CreateUnexplained,
+        SymptomKind::RegMrNoMemory,
+        SymptomKind::RegMrFailed,
+        SymptomKind::NoMemory,
+    ];
+    let mut failed = case.seen(&kinds).filter_map(|symptom| {
+        let is_of_device = |limit: &&Reached| symptom.named.device.as_ref() == Some(&limit.device);
+        Some((symptom, reached.iter().find(is_of_device)?))
+    });
+    failed.next()
 }
 
 /// What a library reports as used up, and where to look for more of it.

@@ -2,6 +2,7 @@
 //!
 //! Source: `/sys/class/net/NETDEV` (`Documentation/ABI/testing/sysfs-class-net`).
 
+use rdma_health_protocol::Gid;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -101,9 +102,11 @@ fn hardware_address(text: &str) -> Option<String> {
     (text.len() <= 60 && text.split(':').all(pair)).then(|| text.to_ascii_lowercase())
 }
 
-/// The name of a port's network device: the kernel's entry for GID 0, which is also right for bonds; if that is empty,
-/// the PCI function's network device for this port.
-pub(super) fn netdev_of(scope: &Scope<'_>, hca: &Hca, number: u8, port: &str) -> Fact<String> {
+/// The name of a port's network device: the kernel's entry for GID 0, which is also right for bonds; if that is empty, that of another default
+/// GID, which are the first; else the PCI function's network device for this port.
+pub(super) fn netdev_of(scope: &Scope<'_>, hca: &Hca, number: u8, port: &str, gids: &[Gid]) -> Fact<String> {
+    /// A default GID of each type for each of two addresses.
+    const DEFAULT_GIDS: u32 = 4;
     if let Some(parent) = hca.parent_netdev.known() {
         return Fact::Known(parent.clone());
     }
@@ -114,6 +117,10 @@ pub(super) fn netdev_of(scope: &Scope<'_>, hca: &Hca, number: u8, port: &str) ->
         .known()
         .filter(|name| !name.is_empty())
     {
+        return Fact::Known(name.clone());
+    }
+    let mut defaults = gids.iter().filter(|gid| gid.index < DEFAULT_GIDS);
+    if let Some(name) = defaults.find_map(|gid| gid.netdev.as_ref()) {
         return Fact::Known(name.clone());
     }
     let directory = format!("{CLASS}/{}/device/net", hca.name);

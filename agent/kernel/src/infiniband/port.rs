@@ -115,10 +115,12 @@ impl PortReader {
     pub(super) fn identify(&mut self, scope: &Scope<'_>, hca: &Hca, number: u8) {
         let path = format!("{CLASS}/{}/ports/{number}", hca.name);
         self.link_layer = scope.optional(&format!("{path}/link_layer")).map(LinkLayer::from);
-        self.netdev = netdev_of(scope, hca, number, &path).map(|name| NetdevReader::new(scope, name));
+        self.gids = gid::table(scope, &path, self.link_layer.known());
+        let gids = self.gids.known().map_or(&[][..], Vec::as_slice);
+        let netdev = netdev_of(scope, hca, number, &path, gids);
+        self.netdev = netdev.map(|name| NetdevReader::new(scope, name));
         self.counters.list(scope, &format!("{path}/counters"));
         self.hw_counters.list(scope, &format!("{path}/hw_counters"));
-        self.gids = gid::table(scope, &path, self.link_layer.known());
         self.partition_keys = match self.link_layer.known() {
             Some(LinkLayer::InfiniBand) => partition_keys(scope, &path),
             _ => Fact::Absent,

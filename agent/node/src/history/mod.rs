@@ -112,8 +112,22 @@ pub struct Seen {
     /// The slot of its PCI function.
     #[serde(default)]
     pub slot: Option<String>,
+    /// Vendor and device identifier of its PCI function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<(u16, u16)>,
     /// When it was last present, in seconds since 1970.
     pub last: u64,
+}
+
+impl Seen {
+    /// Whether both are of one driver, and of one model as far as it is known of both.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let is_one_model = match (self.ids, other.ids) {
+            (Some(ids), Some(other)) => ids == other,
+            _ => true,
+        };
+        self.driver == other.driver && is_one_model
+    }
 }
 
 /// The history of one port.

@@ -233,7 +233,7 @@ impl History {
         for hca in node.hcas() {
             let identity = short(hca.identity()).to_owned();
             if boot.hcas.len() < MAX_SUBJECTS || boot.hcas.contains_key(&identity) {
-                boot.hcas.insert(identity, seen(node, hca, now));
+                boot.hcas.insert(identity, Seen { last: now, ..Seen::of(node, hca) });
             }
         }
         is_new
@@ -363,15 +363,20 @@ fn probed(node: &Node, device: &str, port: u8) -> Option<Probed> {
     })
 }
 
-fn seen(node: &Node, hca: &Hca, now: u64) -> Seen {
-    let netdev = hca.ports.values().find_map(|port| port.netdev.known());
-    let slot = node.link_of(hca).and_then(|(_, function)| function.slot.known());
-    Seen {
-        name: short(&hca.name).to_owned(),
-        driver: hca.driver.known().map(|driver| short(driver).to_owned()),
-        is_virtual: hca.is_virtual(),
-        netdev: netdev.map(|netdev| short(&netdev.name).to_owned()),
-        slot: slot.map(|slot| short(slot).to_owned()),
-        last: now,
+impl Seen {
+    /// A device as it is now.
+    pub fn of(node: &Node, hca: &Hca) -> Self {
+        let netdev = hca.ports.values().find_map(|port| port.netdev.known());
+        let function = node.link_of(hca).map(|(_, function)| function);
+        let slot = function.and_then(|function| function.slot.known());
+        Self {
+            name: short(&hca.name).to_owned(),
+            driver: hca.driver.known().map(|driver| short(driver).to_owned()),
+            is_virtual: hca.is_virtual(),
+            netdev: netdev.map(|netdev| short(&netdev.name).to_owned()),
+            slot: slot.map(|slot| short(slot).to_owned()),
+            ids: function.and_then(|function| Some((*function.vendor.known()?, *function.device.known()?))),
+            last: node.time,
+        }
     }
 }

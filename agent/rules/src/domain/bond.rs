@@ -6,7 +6,7 @@ use rdma_health_node::{
     Node, Port,
     bond::{NoTraffic, Silent},
     network::BondMember,
-    words::listed,
+    words::{gigabits, listed},
 };
 
 use crate::{
@@ -19,10 +19,10 @@ pub static BOND_DEGRADED: Rule = Rule {
     id: "bond-degraded",
     domain: Domain::Link,
     policy: Policy::of(Severities::WARNING.tcp_only(Severity::Info)).except(&[&SILENT]),
-    title: "A member of the bond below an RDMA port carries no traffic",
+    title: "A member of the bond below an RDMA port carries no traffic, or is slow",
     explanation: "The RDMA device of a bond (RoCE LAG) uses several physical ports and stays ACTIVE while one of them has a \
         link, or while LACP leaves one out: its switch port is not in the same port channel, or the negotiation stopped before both ends collect and \
-        distribute. A bond that does not monitor its links (miimon 0) counts a member without a carrier as up and loses what it sends there. Without the other, half of the bandwidth and the redundancy are gone, and no state of the RDMA device shows it. If no member carries \
+        distribute. A bond that does not monitor its links (miimon 0) counts a member without a carrier as up and loses what it sends there. Without the other, half of the bandwidth and the redundancy are gone, and no state of the RDMA device shows it. Nor does it show a member whose link is slower than that of the others. If no member carries \
         traffic, the port may stay ACTIVE all the same: without miimon the bond keeps its carrier, and with LACP it keeps it while min_links is 0.",
     remedy: Remedy {
         any: "Check cable, transceiver and switch port of the member, and the LACP settings of the switch.",
@@ -30,7 +30,7 @@ pub static BOND_DEGRADED: Rule = Rule {
         ..Remedy::all("")
     },
     false_alarms: "Only bonds of RDMA ports are judged. If no member has a link and the port is not ACTIVE, port-down reports the port. A switch without LACP \
-        leaves one member in use, which is not reported.",
+        leaves one member in use, which is not reported, nor is the speed of a backup.",
     inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Fabric],
     judge: bond_degraded,
 };
@@ -43,7 +43,7 @@ static SILENT: Exception = Exception {
 fn bond_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
     let silent = silent_bonds(node);
     let bonds: BTreeSet<_> = silent.iter().map(|(_, silent)| silent.bond).collect();
-    let of_members = without_link(node).chain(left_out(node));
+    let of_members = without_link(node).chain(left_out(node)).chain(slower(node));
     let of_members = of_members.filter(|(bond, _)| !bonds.contains(bond));
     let of_members: Vec<_> = of_members.map(|(_, finding)| finding).collect();
     let all = silent
@@ -150,6 +150,56 @@ fn left_out(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
         Some((left_out.bond, finding))
     })
 }
+
+/// Bonds with members in use whose links have different speeds: each gets the same share of the flows.
+fn slower(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
+    let mut seen = BTreeSet::new();
+    node.ports().filter_map(move |port| {
+        let netdev = port.kernel.netdev.known()?;
+        let members = node.network.netdevs.get(&netdev.name)?.bond.known()?;
+        // Both functions of a card may show one bond.
+        if !seen.insert(&netdev.name) {
+            return None;
+        }
+        // A backup may be a slower network on purpose.
+        let in_use = members
+            .iter()
+            .filter(|member| member.is_up() == Some(true) && member.is_active.known() != Some(&false));
+        let speeds = in_use.filter_map(|member| {
+            let speed = node.link_of_netdev(&member.name)?.speed.known()?;
+            Some((speed.bits_per_second, member.name.as_str()))
+        });
+        let speeds: Vec<_> = speeds.collect();
+        let (fastest, equal) = speeds.iter().max_by_key(|(speed, _)| speed)?;
+        let slower = speeds.iter().filter(|(speed, _)| speed < fastest);
+        let slower: Vec<_> = slower.collect();
+        let (slow, first) = slower.first()?;
+        let subject = Subject::of_port(&port);
+        let message = format!(
+            "{} of {}, the bond of {subject}, runs at {}, and {equal} at {}",
+            listed(slower.iter().map(|(_, name)| *name)),
+            netdev.name,
+            gigabits(*slow),
+            gigabits(*fastest),
+        );
+        let finding = Draft::new(&BOND_DEGRADED, subject, message)
+            .remedy(SLOWER)
+            .fill("BOND", &netdev.name)
+            .fill("NETDEV", *first);
+        let finding = speeds.iter().fold(finding, |finding, (speed, name)| {
+            finding.evidence(format!("ethtool {name}, speed"), gigabits(*speed))
+        });
+        Some((netdev.name.as_str(), finding))
+    })
+}
+
+/// What to do about a member that is slower than the others.
+const SLOWER: Remedy = Remedy {
+    any: "Find why the link of NETDEV is slower: its cable or transceiver, lanes that did not come up, or the speed that its switch port or this end is set to. The bond gives each \
+        member the same share of the traffic, so the slow one limits jobs.",
+    host: "ethtool NETDEV; ethtool -m NETDEV; cat /proc/net/bonding/BOND",
+    ..Remedy::all("")
+};
 
 fn without_link(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
     let mut seen = BTreeSet::new();

@@ -38,7 +38,7 @@ pub static DEVICE_LOST: Rule = Rule {
     false_alarms: "Virtual functions and software devices come and go by design. A device is not gone if the configuration \
         excludes it, if its PCI function is still present since an earlier boot, was lent (vfio-pci, a pod) or belongs to a RoCE bond that has an \
         RDMA device, if its driver holds the function and a pod may have the RDMA device (netns exclusive), or if there are as many physical \
-        devices as at that time, because then it moved to another slot. A device that was last seen more than a week ago is not reported.",
+        devices of its model as at that time, because then it moved to another slot. A device that was last seen more than a week ago is not reported.",
     inputs: &[Writer::Hardware, Writer::HostRoot, Writer::Agent],
     judge: device_lost,
 };
@@ -121,22 +121,24 @@ pub(super) fn gone(node: &Node) -> Vec<Draft> {
         return Vec::new();
     }
     let present: BTreeSet<&str> = node.hcas().map(|hca| hca.identity()).collect();
-    let physical_now = node
-        .hcas()
-        .filter(|hca| !hca.is_software() && !hca.is_virtual())
-        .count();
+    // A device that moved to another slot is still of its kind.
+    let is_replaced = |lost: &Seen, boot: &Boot| {
+        let then = boot.hcas.values().filter(|seen| is_physical(seen) && seen.is_like(lost));
+        let now = node.hcas().filter(|hca| {
+            let is_physical = !hca.is_software() && !hca.is_virtual();
+            is_physical && Seen::of(node, hca).is_like(lost)
+        });
+        now.count() >= then.count()
+    };
     let mut lost: BTreeMap<&str, (&Seen, &Boot)> = BTreeMap::new();
     for boot in history.boots.iter().rev() {
-        let physical_then = boot.hcas.values().filter(|seen| is_physical(seen)).count();
         let is_this_boot = Some(&boot.id) == node.host.boot_id.known();
-        if !is_this_boot && physical_now >= physical_then {
-            continue;
-        }
         for (identity, seen) in boot.hcas.iter().filter(|(_, seen)| is_physical(seen)) {
             let is_gone = !present.contains(identity.as_str())
                 && !functions.contains_key(identity)
                 && !node.pci.left_out.contains(identity)
-                && node.time.saturating_sub(seen.last) <= WEEK;
+                && node.time.saturating_sub(seen.last) <= WEEK
+                && (is_this_boot || !is_replaced(seen, boot));
             if is_gone {
                 lost.entry(identity).or_insert((seen, boot));
             }
@@ -229,7 +231,10 @@ fn place(identity: &str, seen: &Seen, boot: &Boot) -> String {
 fn unreachable(node: &Node) -> Vec<Draft> {
     /// All six bits of the field Negotiated Link Width in the Link Status register (PCI Express Base Specification).
     const ALL_ONES: u32 = 63;
-    let gone = node.dma_functions().filter(|function| {
+    let functions = node.functions().into_iter();
+    let judged =
+        functions.filter(|function| function.is_dma_of_host() || node.carries_rdma(function));
+    let gone = judged.filter(|function| {
         let link = function.pci.map(|pci| &pci.link);
         link.is_some_and(|link| link.width.known() == Some(&ALL_ONES) && link.speed.known().is_none())
     });

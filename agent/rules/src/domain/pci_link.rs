@@ -53,14 +53,14 @@ fn link_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
     let functions = node.functions();
     let rdma = functions
         .iter()
-        .filter(|function| function.role == Role::Rdma && !function.is_software);
+        .filter(|function| node.carries_rdma(function));
     let above_nics: Vec<&String> = rdma.flat_map(Function::bridges).collect();
     let found = functions.iter().filter_map(|function| {
         let pci = function.pci.filter(|_| !function.is_virtual())?;
         let port = pci.capabilities.known().and_then(|found| found.port_type);
         let is_above_nic = above_nics.iter().any(|above| *above == function.address);
         let judges_speed = match function.role {
-            Role::Rdma if !function.is_software => true,
+            Role::Rdma | Role::Capable if node.carries_rdma(function) => true,
             // An idle GPU lowers the speed of its link.
             Role::Gpu => false,
             // Only the lower end of a link is compared with the port above it.
@@ -175,7 +175,10 @@ fn aer_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let functions = node.functions();
     let judged = functions
         .iter()
-        .filter(|function| function.role != Role::Capable && !function.is_software);
+        .filter(|function| match function.role {
+            Role::Rdma | Role::Capable => node.carries_rdma(function),
+            Role::Gpu | Role::Bridge => !function.is_software,
+        });
     let found = judged.filter_map(|function| {
         let address = function.address;
         let aer = function.pci?.aer.known()?;

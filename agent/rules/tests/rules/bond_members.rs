@@ -339,6 +339,51 @@ fn reporters_and_firmware_of_every_function_of_the_bond_are_judged() {
 }
 
 #[test]
+fn a_member_that_is_slower_than_the_others_is_reported() {
+    let speed = |netdev: &str, megabits: u64| {
+        let answer = json!([{"speed": megabits, "lanes": 2}]);
+        ("ethtool", "linkmodes-get", netdev.to_owned(), answer)
+    };
+    let with = |second: u64| bonded(true, &vec![speed(MEMBERS[0], 200_000), speed(MEMBERS[1], second)]);
+    assert_eq!(of(&with(200_000), &auto(), "bond-degraded"), [""; 0]);
+    let slow = with(50_000);
+    assert_eq!(of(&slow, &auto(), "bond-degraded"), ["mlx5_bond_0:1 warning"]);
+    assert_eq!(
+        message(&slow, &auto(), "bond-degraded"),
+        "ens9f1np1 of bond0, the bond of mlx5_bond_0:1, runs at 50 Gb/s, and ens9f0np0 at 200 Gb/s"
+    );
+    let mut backup = slow;
+    let Fact::Known(bond) = &mut Arc::make_mut(&mut backup.network).netdevs.get_mut("bond0").unwrap().bond else {
+        panic!("no bond")
+    };
+    bond[1].is_active = Fact::Known(false);
+    assert_eq!(of(&backup, &auto(), "bond-degraded"), [""; 0], "a backup may be slower");
+}
+
+#[test]
+fn pcie_errors_and_the_loss_of_every_function_of_the_bond_are_found() {
+    let with = |files: &[(&str, &str)]| {
+        node("h100-connectx7", |tree| {
+            let bonding = "sys/devices/virtual/net/bond0/bonding";
+            tree.write(&format!("{bonding}/slaves"), format!("{}\n", MEMBERS.join(" ")))
+                .unwrap();
+            let second = tree.path(&format!("/net/{}/mtu", MEMBERS[1]));
+            let device = second.rsplit_once("/net/").unwrap().0;
+            for (file, text) in files {
+                tree.write(&format!("{device}/{file}"), text).unwrap();
+            }
+        })
+    };
+    let sound = with(&[]);
+    let failing = with(&[("aer_dev_fatal", "DLP 3\nTOTAL_ERR_FATAL 3\n")]);
+    assert_eq!(of(&sound, &auto(), "pci-aer-errors"), [""; 0]);
+    assert_eq!(of(&failing, &auto(), "pci-aer-errors").len(), 1);
+    let gone = with(&[("current_link_width", "63\n"), ("current_link_speed", "Unknown\n")]);
+    assert_eq!(of(&sound, &auto(), "device-lost"), [""; 0]);
+    assert_eq!(of(&gone, &auto(), "device-lost").len(), 1);
+}
+
+#[test]
 fn a_kernel_that_is_too_old_has_a_remedy_that_fits() {
     let with = |kinds: &[&str]| {
         let mut node = node("h100-connectx7", |_| {});

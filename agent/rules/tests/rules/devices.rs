@@ -349,8 +349,18 @@ fn a_device_that_fell_off_the_bus_is_found_from_history() {
     boot.id = "another".into();
     let seen = boot.hcas.remove("0000:41:00.0").unwrap();
     boot.hcas.insert("0000:99:00.0".into(), seen);
-    moved.history = Some(Arc::new(elsewhere));
+    moved.history = Some(Arc::new(elsewhere.clone()));
     assert_eq!(of(&moved, &auto(), "device-lost"), [""; 0]);
+    // A new adapter of another maker or model is not the one that was moved.
+    for (driver, ids) in [("irdma", None), ("mlx5_core", Some((0x15b3, 0x101f)))] {
+        let mut another = elsewhere.clone();
+        let seen = another.boots[0].hcas.get_mut("0000:99:00.0").unwrap();
+        assert!(seen.ids.is_some(), "it is recorded");
+        seen.driver = Some(driver.to_owned());
+        seen.ids = ids;
+        moved.history = Some(Arc::new(another));
+        assert_eq!(of(&moved, &auto(), "device-lost"), ["mlx5_1 critical"], "{driver}");
+    }
 }
 
 #[test]

@@ -118,12 +118,12 @@ const RDMA_CGROUP: Injection = Injection {
         "rdma-cgroup",
         "the doctor runs in a cgroup that may open no rxe1, by its rdma.max",
         "registration-limit",
-        &["probe-failed"],
+        &["facts-unreadable", "probe-failed"],
     ),
-    inject: "mount -t cgroup2 none /sys/fs/cgroup && echo +rdma >/sys/fs/cgroup/cgroup.subtree_control && mkdir /sys/fs/cgroup/jobs \
+    inject: "mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup; echo +rdma >/sys/fs/cgroup/cgroup.subtree_control && mkdir /sys/fs/cgroup/jobs \
         && echo 'rxe1 hca_handle=0' >/sys/fs/cgroup/jobs/rdma.max",
-    restore: "rmdir /sys/fs/cgroup/jobs && umount /sys/fs/cgroup",
-    ask: "echo $BASHPID >/sys/fs/cgroup/jobs/cgroup.procs; check --probe",
+    restore: "rmdir /sys/fs/cgroup/jobs",
+    ask: "echo $BASHPID >/sys/fs/cgroup/jobs/cgroup.procs; cat /sys/fs/cgroup/jobs/rdma.* >&2; rdma-health check --probe -v >&2; exit 77",
 };
 
 const UVERBS_MISSING: Injection = Injection {
