@@ -50,6 +50,28 @@ const LIMITED: &str = "{{ with printf \"min by (process) ((rdma_memlock_limit_by
     Memlock limits: {{ range $n, $one := . }}{{ if lt $n 8 }}{{ if $n }}, {{ end }}{{ .Labels.process }} {{ .Value | humanize1024 }}B\
     {{ end }}{{ end }}. {{ end }}";
 
+/// State, network device, rate and MTU of the port that a problem is about. The rate of a port that is not active is none that it has.
+const PORT: &str = "{{ if $labels.port }}\
+    {{ $port := printf \"cluster=%q,namespace=%q,job=%q,device=%q,port=%q\" $labels.cluster $labels.namespace $labels.job $labels.device $labels.port }}\
+    {{ $node := $labels.node }}\
+    {{ with printf \"rdma_port_state_id{%s,node=%q} or rdma_port_state_id{%s,instance=%q}\" $port $node $port $node | query }}\
+    {{ $state := . | first | value }}The port is {{ if eq $state 1.0 }}DOWN{{ else if eq $state 2.0 }}INIT{{ else if eq $state 3.0 }}ARMED{{ else if eq $state 4.0 }}ACTIVE{{ else }}in state \
+    {{ $state }}{{ end }}{{ if ge $state 4.0 }}{{ with printf \"8 * (rdma_port_rate_bytes_per_second{%s,node=%q} or rdma_port_rate_bytes_per_second{%s,instance=%q})\" \
+    $port $node $port $node | query }} at {{ . | first | value | humanize }}b/s{{ end }}{{ end }}\
+    {{ with printf \"rdma_port_link_info{%s,netdev!='',node=%q} or rdma_port_link_info{%s,netdev!='',instance=%q}\" $port $node $port $node | query }}, \
+    network device {{ . | first | label \"netdev\" }}{{ end }}\
+    {{ with printf \"rdma_port_mtu_bytes{%s,kind='netdev',node=%q} or rdma_port_mtu_bytes{%s,kind='netdev',instance=%q}\" $port $node $port $node | query }} with \
+    an MTU of {{ . | first | value }}{{ end }}. {{ end }}{{ end }}";
+
+/// The PCIe links that are narrower or slower than both of their ends support.
+const PCI_LINKS: &str = "{{ if eq $labels.cause \"pci-path\" }}\
+    {{ $node := printf \"cluster=%q,namespace=%q,job=%q,node=%q\" $labels.cluster $labels.namespace $labels.job $labels.node }}\
+    {{ $instance := printf \"cluster=%q,namespace=%q,job=%q,instance=%q\" $labels.cluster $labels.namespace $labels.job $labels.node }}\
+    {{ range printf \"(rdma_pci_link_width_lanes{%s,role='rdma'} or rdma_pci_link_width_lanes{%s,role='rdma'}) < rdma_pci_link_best_width_lanes\" $node $instance | query }}\
+    The PCIe link of {{ .Labels.pci_address }} has {{ .Value }} lanes, fewer than it can. {{ end }}\
+    {{ range printf \"(rdma_pci_link_speed_transfers_per_second{%s,role='rdma'} or rdma_pci_link_speed_transfers_per_second{%s,role='rdma'}) < rdma_pci_link_best_speed_transfers_per_second\" $node $instance | query }}\
+    The PCIe link of {{ .Labels.pci_address }} runs at {{ .Value | humanize }}T/s, slower than it can. {{ end }}{{ end }}";
+
 /// An alert about problems of nodes. Node conditions have the same names.
 struct ProblemAlert {
     name: &'static str,
@@ -69,7 +91,7 @@ const PROBLEMS: &[ProblemAlert] = &[
     ProblemAlert {
         name: "RDMADeviceProblem",
         domains: &[Domain::Kernel, Domain::Pci, Domain::Modules, Domain::Sriov],
-        value: "",
+        value: PCI_LINKS,
     },
     ProblemAlert {
         name: "GPUDirectProblem",
@@ -79,12 +101,12 @@ const PROBLEMS: &[ProblemAlert] = &[
     ProblemAlert {
         name: "RDMALinkProblem",
         domains: &[Domain::Link],
-        value: "",
+        value: PORT,
     },
     ProblemAlert {
         name: "RDMANetworkProblem",
         domains: &[Domain::Gids, Domain::Network],
-        value: "",
+        value: PORT,
     },
     ProblemAlert {
         name: "RDMALimitsProblem",
