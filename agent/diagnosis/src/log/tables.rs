@@ -255,7 +255,12 @@ fn narrow(row: &str, most: &mut Option<Link>) -> Option<(K, String)> {
     let now = link(row.strip_prefix("LnkSta:")?)?;
     let most = most.take()?;
     let is_narrow = now.lanes * 2 <= most.lanes && now.speed * now.lanes * 3 <= most.speed * most.lanes;
-    is_narrow.then(|| (K::PciLimited, format!("a function that the log does not name: {row}")))
+    is_narrow.then(|| {
+        (
+            K::PciLimited,
+            format!("a function that the log does not name: {row}"),
+        )
+    })
 }
 
 /// An interface of an RDMA port that is set up and has no carrier: `7: rdma2: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 9000 …`.

@@ -205,7 +205,10 @@ pub(super) const COPY: &str = "The library crashed while it copied a buffer of t
 
 /// What PSM2 reports whose own check failed.
 pub(super) fn is_check_of_psm(symptom: &Symptom) -> bool {
-    symptom.text.to_ascii_lowercase().contains("assertion failure at psm")
+    symptom
+        .text
+        .to_ascii_lowercase()
+        .contains("assertion failure at psm")
 }
 
 /// The step for it.
