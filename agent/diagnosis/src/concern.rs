@@ -50,7 +50,7 @@ pub(crate) fn lower_others(
     }
     for symptom in symptoms {
         if !names_adapter && is_of_other_bridge(symptom, writer) {
-            let least = if may_hide_adapter(symptom, writer) {
+            let least = if may_hide_adapter(symptom, writer, marks) {
                 Grade::Unrecognised
             } else {
                 Grade::Note
@@ -230,11 +230,21 @@ fn is_of_other_bridge(symptom: &Symptom, writer: &Node) -> bool {
 }
 
 /// Whether a port of PCIe cut off what is below it, and the facts do not show what that is.
-fn may_hide_adapter(symptom: &Symptom, writer: &Node) -> bool {
+fn may_hide_adapter(symptom: &Symptom, writer: &Node, marks: Option<Marks>) -> bool {
+    const CUT_OFF: [&str; 6] = [
+        "containment",
+        "(fatal)",
+        "err_fatal",
+        "uncorrectable error detected",
+        "rp_pio",
+        "rp pio",
+    ];
+    // Disks are often taken out.
+    const SLOT: [&str; 2] = ["link down", "card not present"];
     let lower = symptom.text.to_ascii_lowercase();
-    let is_cut_off = ["containment", "(fatal)", "err_fatal"]
-        .iter()
-        .any(|words| lower.contains(words));
+    let has = |of: &[&str]| of.iter().any(|words| lower.contains(words));
+    let is_empty = || has(&SLOT) && marks.is_some_and(|marks| marks.shows_adapter);
+    let is_cut_off = has(&CUT_OFF) || is_empty();
     let function = symptom.named.function.as_deref();
     is_cut_off && function.is_none_or(|function| writer.pci.has(function) != Some(true))
 }

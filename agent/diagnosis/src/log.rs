@@ -105,7 +105,7 @@ pub(crate) use events::{efa_status, efa_words, event_in_words, event_named};
 pub(crate) use fabric::is_of_tools;
 pub(crate) use foreign::{LINK_LOCAL, is_of_gpu_memory, names_no_address};
 pub(crate) use gid::is_of_mac;
-pub(crate) use grammar::{exceeds_maximum, is_of_socket};
+pub(crate) use grammar::{exceeds_maximum, is_of_socket, is_ucx_check};
 pub(crate) use interfaces::leads_nowhere;
 pub(crate) use kernel::ethernet_driver;
 pub(crate) use line::row;
@@ -281,6 +281,7 @@ impl LogReader {
         self.doubt_accounts();
         gpu::settle(&mut self.log.symptoms);
         gpu::doubt_manager(&mut self.log);
+        gpu::doubt_memory(&mut self.log);
         self.owners.settle(&mut self.log.symptoms);
         for symptom in &mut self.log.symptoms {
             if self.recogniser.is_refusal_over_tcp(symptom) {

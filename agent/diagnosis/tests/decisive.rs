@@ -385,3 +385,62 @@ fn what_kernel_and_library_do_not_support_is_why_a_driver_of_dpdk_stops() {
         "",
     )]);
 }
+
+#[test]
+fn a_crash_or_a_check_that_failed_in_a_library_is_its_own() {
+    each_is(&[
+        (
+            "[clx-13:20274:0]       ud_ep.c:478  Assertion `uct_ib_unpack_uint24(ctl->conn_req.ep_addr.ep_id) == ep->dest_ep_id' failed",
+            "communication-library",
+            "Update UCX",
+        ),
+        (
+            " 2  /opt/ucx/lib/libucs.so.0(+0x31d16) [0x1554dc7add16]\n \
+             4  /opt/ucx/lib/libucp.so.0(ucp_dt_pack+0x69) [0x1554dcc8d109]\n\
+             [cluster128:493841] *** Process received signal",
+            "communication-library",
+            "mpi_built_with_cuda_support",
+        ),
+        (
+            "Assertion failure at psm_ep.c:832: ep->epid != 0",
+            "communication-library",
+            "--mca mtl ^psm2",
+        ),
+        (
+            "dc_mlx5.c:1244 UCX  ERROR error modifying DCT to RTR: Invalid argument\npml_ucx.c:208 Error: Failed to create UCP worker",
+            "unsupported-adapter",
+            "UCX_TLS=rc,sm,self",
+        ),
+        // The program's last word does not say why.
+        (
+            "[n1:800759:0]      rdmacm_cm.c:638  UCX  ERROR rdma_create_event_channel failed: No such device\n\
+             [n1:800759] pml_ucx.c:273  Error: Failed to create UCP worker",
+            "rdma-modules",
+            "rdma_ucm",
+        ),
+    ]);
+    assert!(first("app: main.cc:12  Assertion `a == b' failed").0.is_empty());
+}
+
+#[test]
+fn a_program_that_took_no_gid_may_have_passed_over_one() {
+    each_is(&[
+        (
+            "E0302 rdma_context.cpp:450] Failed to query GID 244 on rocep153s0/: No data available [61]\nNo suitable GID found on rocep153s0",
+            "gid-missing",
+            "MC_GID_INDEX",
+        ),
+        (
+            "[1600672054.218898] [n1:1118475:0]           sock.c:344  UCX  ERROR recv(fd=30) failed: Bad address",
+            "tcp-connection",
+            "",
+        ),
+        (
+            "The underlying rtslib object for /ib_srpt does not exist.",
+            "rdma-modules",
+            "modprobe ib_srpt",
+        ),
+        ("kernel: mlx5_core TX timeout detected", "device-fault", ""),
+        ("java.io.IOException: getCmEvent() failed", "peer-failed", ""),
+    ]);
+}

@@ -138,6 +138,7 @@ pub(super) fn state(lower: &str) -> Option<Option<EventKind>> {
         .or_else(|| probe::gave_up(lower, &words).then_some(Some(EventKind::ProbeFailed)))
         .or_else(|| (is_failed_attempt(&words) || is_dead(&words)).then_some(Some(EventKind::AdapterHealth)))
         .or_else(|| is_back(&words).then_some(Some(EventKind::Started)))
+        .or_else(|| probe::is_without_interrupts(&words).then_some(Some(EventKind::DriverError)))
 }
 
 /// Whether a message is about the firmware from its first word on. What a driver logs as information may contain names and texts

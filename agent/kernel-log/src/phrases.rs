@@ -316,6 +316,12 @@ pub(crate) static PCI: LazyLock<Table> = LazyLock::new(|| {
         (&["aer: subordinate device reset failed"], Some(PciFatal)),
         (&["dpc: containment event"], Some(PciFatal)),
         (&["dpc: err_fatal"], Some(PciFatal)),
+        // What triggered the containment, and the register that shows it.
+        (&["dpc: ", " detected"], Some(PciFatal)),
+        (&["rp_pio_status: 0x00000000"], None),
+        (&["rp_pio_status: 0x"], Some(PciFatal)),
+        (&["rp pio report error"], Some(PciFatal)),
+        (&["rp pio error"], Some(PciFatal)),
         (&["edr: edr event received"], Some(PciFatal)),
         (&["pciehp: slot", "link down"], Some(PciFatal)),
         (&["pciehp: slot", "card not present"], Some(PciFatal)),

@@ -3,12 +3,16 @@
 use super::line::excerpt;
 
 /// What prints the trace, and what the C library calls before: not where the program crashed.
-const HANDLERS: [&str; 16] = [
+const HANDLERS: [&str; 19] = [
     "waitpid",
     "ucs_debugger",
     "ucs_error",
     "ucs_handle_error",
     "ucs_debug",
+    // The base of UCX, which reports what the parts above it found.
+    "libucs.so",
+    "ucs_fatal",
+    "ucs_log",
     "signal handler",
     "handle_fatal_signal",
     "handle_oneshot_fatal",
@@ -198,6 +202,17 @@ mod tests {
         let of_ucx =
             ["#0  0x00007fffe6bd9d5f in uct_base_iface_t_init (self=0x7eab60, params=0x7fffffffd930,"];
         assert_eq!(found(&of_ucx), Some(1));
+        let of_check = [
+            "    0  /opt/ucx/lib/libucs.so.0(ucs_fatal_error_message+0x51) [0x7f7c7f815171]",
+            "    2  /opt/ucx/lib/ucx/libuct_ib.so.0(+0x1da86) [0x7f7c7e2c9a86]",
+        ];
+        assert_eq!(found(&of_check), Some(2));
+        let of_copy = [
+            " 2  /opt/ucx/lib/libucs.so.0(+0x31d16) [0x1554dc7add16]",
+            " 3  /lib64/libc.so.6(+0xcfce3) [0x15553b422ce3]",
+            " 4  /opt/ucx/lib/libucp.so.0(ucp_dt_pack+0x69) [0x1554dcc8d109]",
+        ];
+        assert_eq!(found(&of_copy), Some(3));
         let of_part = [
             "[c1:49144] [ 0] /lib64/libpthread.so.0(+0xf890)[0x7f6afcb45890]",
             "[c1:49144] [ 1] /opt/openmpi/lib/openmpi/mca_btl_openib.so(+0x1f3c5)[0x7f6af81873c5]",

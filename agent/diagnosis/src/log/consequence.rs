@@ -184,6 +184,7 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         later::end_parts,
         later::end_transfer,
         later::end_endpoint_of_ucx,
+        later::end_worker_of_ucx,
         later::end_own_address,
         later::end_own_work,
     ] {

@@ -1,7 +1,7 @@
 //! Errors of GPUs that say nothing about RDMA by themselves: an application's, and those from which the driver recovered.
 
-use super::Log;
-use crate::symptom::{Grade, Symptom, SymptomKind as K};
+use super::{Log, foreign::is_of_gpu_memory};
+use crate::symptom::{Grade, Software, Symptom, SymptomKind as K};
 
 /// Whether a line in lower case has a number of NVIDIA's driver that an application causes: an exception, an illegal access, its end.
 pub(super) fn is_of_application(lower: &str) -> bool {
@@ -30,6 +30,19 @@ pub(super) fn settle(symptoms: &mut [Symptom]) {
     }
     for symptom in symptoms.iter_mut().filter(|symptom| can_recover(symptom.kind)) {
         symptom.grade = symptom.kind.grade();
+    }
+}
+
+/// UCX over TCP gave the kernel memory that it cannot read (EFAULT). Where no line names a GPU, the log does not show that it is a GPU's.
+pub(super) fn doubt_memory(log: &mut Log) {
+    if log.names_gpu {
+        return;
+    }
+    let is_one = |symptom: &Symptom| is_of_gpu_memory(symptom) && symptom.software == Some(Software::Ucx);
+    for symptom in log.symptoms.iter_mut().filter(|symptom| is_one(symptom)) {
+        symptom.kind = K::TcpError;
+        symptom.grade = symptom.kind.grade();
+        symptom.named.errno = None;
     }
 }
 

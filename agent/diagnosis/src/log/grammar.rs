@@ -14,6 +14,7 @@ mod unregistered;
 mod values;
 mod versions;
 
+pub(crate) use self::asserted::is_ucx_check;
 pub(crate) use self::sockets::is_of_socket;
 use self::{
     asserted::asserted,

@@ -5,7 +5,13 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use super::{Log, foreign::of_bridge, line::Lower, phrases::Phrases, recognise::failure};
+use super::{
+    Log,
+    foreign::of_bridge,
+    line::{Lower, host},
+    phrases::Phrases,
+    recognise::failure,
+};
 use crate::symptom::{Grade, SymptomKind as K};
 
 /// Most interfaces that are kept.
@@ -49,6 +55,8 @@ const COMPLAINTS: [&str; 7] = [
 pub(super) struct Interfaces {
     local: BTreeMap<String, String>,
     complaints: Vec<(String, u64)>,
+    /// The first host that gives an address of a bridge of containers as its own, by address.
+    bridged: BTreeMap<String, String>,
 }
 
 /// Whether an interface leads to no other host by its name.
@@ -72,6 +80,13 @@ fn listed(lower: &str) -> impl Iterator<Item = (&str, &str)> {
     of_nccl.chain(in_words)
 }
 
+/// Whether an address is of a bridge for containers that each host has, in its default range: those of Docker and of Podman.
+fn is_bridged(address: &str) -> bool {
+    ["172.17.", "10.88."]
+        .iter()
+        .any(|range| address.starts_with(range))
+}
+
 /// The address to which a line in lower case is about connecting, and the rest of the line from there.
 fn connected(lower: &str) -> Option<(&str, &str)> {
     let (_, rest) = lower.split_once(CONNECT)?;
@@ -89,7 +104,12 @@ pub(crate) fn leads_nowhere<'a>(
     local: &'a BTreeMap<String, String>,
 ) -> Option<(&'a str, &'a str)> {
     let listed = connected(lower).and_then(|(address, _)| Some((address, local.get(address)?.as_str())));
-    listed.or_else(|| of_bridge(lower))
+    listed.or_else(|| of_bridge(lower)).or_else(|| own(lower, local))
+}
+
+/// The address in a line in lower case that lists those of this host, if it leads to no other one.
+fn own<'a>(lower: &'a str, local: &'a BTreeMap<String, String>) -> Option<(&'a str, &'a str)> {
+    self::listed(lower).find_map(|(_, address)| Some((address, local.get(address)?.as_str())))
 }
 
 impl Interfaces {
@@ -105,9 +125,28 @@ impl Interfaces {
                     self.local.insert(address.to_owned(), name.to_owned());
                 }
             }
+            self.add_bridged(line, number);
         }
         if self.complaints.len() < MOST && complains(lower) && !line.grade().quoted {
             self.complaints.push((line.text.to_owned(), number));
+        }
+    }
+
+    /// Adds the addresses of bridges that a host gives as its own. Where two hosts give the same one, neither reaches the other with it.
+    fn add_bridged(&mut self, line: &Lower<'_>, number: u64) {
+        let Some(host) = host(line.text) else {
+            return;
+        };
+        for (name, address) in listed(&line.lower).filter(|(_, address)| is_bridged(address)) {
+            let other = self.bridged.get(address).is_some_and(|known| *known != host);
+            if other && self.local.len() < MOST && self.complaints.len() < MOST {
+                self.local.insert(address.to_owned(), name.to_owned());
+                self.complaints.push((line.text.to_owned(), number));
+            } else if self.bridged.len() < MOST {
+                self.bridged
+                    .entry(address.to_owned())
+                    .or_insert_with(|| host.clone());
+            }
         }
     }
 
@@ -166,6 +205,25 @@ mod tests {
                     "{}{}{FAILED}",
                     using("br-4e5f60905511", "172.18.0.1"),
                     refused("10.1.0.5")
+                ),
+                false,
+            ),
+            // Two hosts give the same address of a bridge.
+            (
+                format!(
+                    "a1:1:2 [0] NCCL INFO Bootstrap : Using eth0:172.17.0.2<0>\nb2:1:2 [0] NCCL INFO Bootstrap : Using eth0:172.17.0.2<0>\n{FAILED}"
+                ),
+                true,
+            ),
+            (
+                format!(
+                    "a1:1:2 [0] NCCL INFO Bootstrap : Using eth0:172.17.0.2<0>\na1:9:2 [0] NCCL INFO Bootstrap : Using eth0:172.17.0.2<0>\n{FAILED}"
+                ),
+                false,
+            ),
+            (
+                format!(
+                    "a1:1:2 [0] NCCL INFO Bootstrap : Using eth0:172.17.0.2<0>\nb2:1:2 [0] NCCL INFO Bootstrap : Using eth0:172.17.0.3<0>\n{FAILED}"
                 ),
                 false,
             ),

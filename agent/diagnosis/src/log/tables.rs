@@ -45,6 +45,8 @@ struct Link {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     section: Section,
+    /// What the link of a function can do whose name is not in the log.
+    unnamed: Option<Link>,
 }
 
 impl Tables {
@@ -56,7 +58,9 @@ impl Tables {
             return None;
         }
         match &mut self.section {
-            Section::Start => with_reason(row).or_else(|| without_carrier(row)),
+            Section::Start => with_reason(row)
+                .or_else(|| without_carrier(row))
+                .or_else(|| narrow(row, &mut self.unnamed)),
             Section::Other => without_carrier(row),
             Section::Operational => of_port(row),
             Section::Bsd(name) => {
@@ -242,6 +246,23 @@ fn link(values: &str) -> Option<Link> {
     (speed <= 10_000).then_some(Link { speed, lanes })
 }
 
+/// A link of a function that the log does not name, because the list is cut: it has half of its lanes or fewer, and a third of its rate or less. A low
+/// speed alone may be that of a GPU that saves power.
+fn narrow(row: &str, most: &mut Option<Link>) -> Option<(K, String)> {
+    if let Some(rest) = row.strip_prefix("LnkCap:") {
+        *most = link(rest);
+    }
+    let now = link(row.strip_prefix("LnkSta:")?)?;
+    let most = most.take()?;
+    let is_narrow = now.lanes * 2 <= most.lanes && now.speed * now.lanes * 3 <= most.speed * most.lanes;
+    is_narrow.then(|| {
+        (
+            K::PciLimited,
+            format!("a function that the log does not name: {row}"),
+        )
+    })
+}
+
 /// An interface of an RDMA port that is set up and has no carrier: `7: rdma2: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 9000 …`.
 fn without_carrier(row: &str) -> Option<(K, String)> {
     let (before, rest) = row.split_once(": <NO-CARRIER,")?;
@@ -309,6 +330,16 @@ mod tests {
                 (
                     K::PciLimited,
                     "17:00.0: LnkSta:\tSpeed 8GT/s (downgraded), Width x16 (ok)",
+                ),
+            ),
+            (
+                &[
+                    "  LnkCap:  Port #8, Speed 8GT/s, Width x4, ...",
+                    "  LnkSta:  Speed 5GT/s, Width x1, ...",
+                ],
+                (
+                    K::PciLimited,
+                    "a function that the log does not name: LnkSta:  Speed 5GT/s, Width x1, ...",
                 ),
             ),
             (

@@ -155,9 +155,9 @@ impl Report {
         })
     }
 
-    /// Whether the log does not show where the kernel crashed, and a user of RDMA was loaded.
+    /// Whether the log does not show where the kernel crashed, and the RDMA stack or a user of it was loaded.
     pub(super) fn is_unplaced(&self) -> bool {
-        self.is_crash && !self.placed && self.loaded
+        self.is_crash && !self.placed && (self.loaded || self.with_stack)
             || self.with_package && self.is_in_core()
             || self.is_panic
             || self.is_check_in_core()

@@ -241,6 +241,9 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
     }
     selected(case, scales);
     if tables.is_empty() {
+        if case.seen(&[SymptomKind::NoGid]).any(is_search) {
+            scales.next_step = Some(search_step(case));
+        }
         return match case.node.verbs.unread() {
             Some(unread) => scales.unseen(format!("GID tables: {unread}")),
             None => scales.unseen("GID tables: libibverbs was not queried"),
@@ -302,6 +305,24 @@ fn at_listed(source: String, index: u32, scales: &mut Scales) {
 /// What to do where no port has an address.
 const NO_ADDRESSES: &str = "No RoCE port of the node has an IP address, so no GID index can work: find out why the service that gives them addresses did \
     not (NetworkManager, netplan, cloud-init or the agent of the cloud; ip -br addr), and restore them. Then check the GIDs: rdma-health check, or show_gids.";
+
+/// Whether a program searched the GIDs of a port and took none: there may be one that its rules pass over.
+fn is_search(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    ["suitable", "usable", "valid gid", "query gid", "no gid"]
+        .iter()
+        .any(|words| text.contains(words))
+}
+
+/// What to do where a program found no GID that suits it, and the GIDs are not known.
+fn search_step(case: &Case<'_>) -> String {
+    let by_index = gid_step(case)
+        .unwrap_or_else(|| "Set NCCL_IB_GID_INDEX to its index, which show_gids lists.".to_owned());
+    format!(
+        "See which GIDs the port has where the job runs: show_gids, or rdma-health check. If it lists none of an IP address, give the port's network device an address (ip addr show). If it lists one, \
+        the program's own search passed over it. {by_index}"
+    )
+}
 
 /// The next step about the GID in the words of the software that failed, if it is not NCCL.
 fn gid_step(case: &Case<'_>) -> Option<String> {

@@ -4,7 +4,7 @@ use rdma_health_protocol::Errno;
 
 use super::{Case, Scales, job::logged};
 use crate::{
-    log::is_frame,
+    log::{is_frame, is_ucx_check},
     symptom::{Software, Symptom, SymptomKind},
 };
 
@@ -183,6 +183,46 @@ pub(super) fn is_crash(symptom: &Symptom) -> bool {
 pub(super) const CRASH: &str = "The program crashed in the function that the log names: an error of that library or program, not of the network. Update it: librdmacm, libibverbs and the providers come with \
     rdma-core or MLNX_OFED (rpm -q rdma-core, dpkg -l rdma-core, ofed_info -s; one of them only), UCX, libfabric and Open MPI from their own releases, a program of storage or messaging from its own. A device with a GUID that is zero or that another \
     one has (ibv_devinfo | grep guid) can lead to such a crash in librdmacm: correct it, or unbind the device. If the newest release crashes too, give its maintainers the whole trace.";
+
+/// Whether a program crashed while the library copied the program's own buffer.
+pub(super) fn is_of_copy(symptom: &Symptom) -> bool {
+    const COPIES: [&str; 7] = [
+        "_dt_pack",
+        "_dt_unpack",
+        "_dt_contig",
+        "_dt_iter",
+        "pack_eager",
+        "pack_rendezvous",
+        "memcpy",
+    ];
+    is_crash(symptom) && COPIES.iter().any(|name| symptom.text.contains(name))
+}
+
+/// The step for it.
+pub(super) const COPY: &str = "The library crashed while it copied a buffer of the program, which may be memory of a GPU that it takes for memory of the host. See whether UCX and MPI support GPUs: ucx_info -v | grep cuda, ompi_info --parsable --all | \
+    grep mpi_built_with_cuda_support (rocm for GPUs of AMD). UCX_TLS, if it is set, must have cuda or rocm, and UCX_MEMTYPE_CACHE=n shows whether UCX only took the memory for another kind. Without GPUs the program freed the buffer or gave a \
+    size beyond its end: run it with valgrind or -fsanitize=address.";
+
+/// What PSM2 reports whose own check failed.
+pub(super) fn is_check_of_psm(symptom: &Symptom) -> bool {
+    symptom
+        .text
+        .to_ascii_lowercase()
+        .contains("assertion failure at psm")
+}
+
+/// The step for it.
+pub(super) const CHECK_OF_PSM: &str = "A check in PSM2 failed. If it is about epid, the adapter has no address: see whether its port is active and has a LID, which the fabric manager gives (opainfo, ibstat). Without an Omni-Path network, or on one \
+    node, leave PSM2 out: --mca mtl ^psm2, or PSM2_DEVICES=self,shm. Otherwise update libpsm2 together with the driver hfi1.";
+
+/// What UCX reports whose own check failed: ``ud_ep.c:478  Assertion `…' failed``.
+pub(super) fn is_check(symptom: &Symptom) -> bool {
+    is_ucx_check(&symptom.text.to_ascii_lowercase())
+}
+
+/// The step for it.
+pub(super) const CHECK: &str = "A check in UCX failed: an error of UCX, or something on the node that this release does not know. Update UCX to the newest release, the same on all nodes (ucx_info -v). If the words of the check name a GID, compare the GIDs \
+    of the ports (show_gids), give all of them an IPv4 address, or choose one: UCX_IB_GID_INDEX. Until then leave out the transport whose source failed, ud, dc or rc: UCX_TLS=rc,sm,self.";
 
 /// Whether the system ended the process for a fault, and no trace shows where.
 pub(super) fn is_of_signal(symptom: &Symptom) -> bool {

@@ -47,6 +47,10 @@ pub(crate) fn unsupported(case: &Case<'_>, scales: &mut Scales) {
         );
         return;
     }
+    if symptom.text.to_ascii_lowercase().contains("dct to rtr") {
+        scales.next_step = Some(DC.to_owned());
+        return scales.fits(&symptom.source, &symptom.text);
+    }
     if is_of_shared_queue(symptom) && symptom.software == Some(Software::Ucx) {
         scales.next_step = Some(
             "UCX's transports rc and dc need shared receive queues, which this adapter or its driver does not have: ibv_devinfo -v | grep max_srq shows 0. On AWS the adapter is an EFA, \
@@ -215,6 +219,10 @@ fn is_of_shared_queue(symptom: &Symptom) -> bool {
         )
 }
 
+/// UCX's transport DC.
+const DC: &str = "The driver or the library refused a queue of the transport DC, which only mlx5 has from ConnectX-4 on: leave it out, UCX_TLS=rc,sm,self. To use it, install a kernel driver, rdma-core and UCX of releases that belong together \
+    (MLNX_OFED or DOCA-OFED brings all three; ofed_info -s, ucx_info -v), and update the firmware.";
+
 /// DPDK's mlx5 works through `DevX`.
 const DEVX: &str = "DPDK needs DevX of the adapter: check UCTX_EN (mlxconfig -d ADDRESS query UCTX_EN; set it to 1 and reset the adapter), that \
     firmware and kernel driver are not too old for this DPDK, and that a virtual function is trusted (ip link set PF vf N trust on). With an adapter \
@@ -301,7 +309,10 @@ const SYSFS: &str = "Give the container the /sys of the host: NCCL reads there w
 type Is = fn(&Symptom) -> bool;
 
 /// Failures of a backend that name what failed, each with its step.
-const FAILED: [(Is, &str); 15] = [
+const FAILED: [(Is, &str); 18] = [
+    (library::is_of_copy, library::COPY),
+    (library::is_check_of_psm, library::CHECK_OF_PSM),
+    (library::is_check, library::CHECK),
     (library::is_crash, library::CRASH),
     (library::is_of_signal, library::SIGNAL),
     (library::is_of_daemon, library::DAEMON),

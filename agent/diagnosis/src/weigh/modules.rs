@@ -265,6 +265,8 @@ fn module_of(symptom: &Symptom, text: &str) -> &'static str {
         "crc32_generic"
     } else if has(&["infiniband_srp", "ib_srp "]) {
         "ib_srp"
+    } else if has(&["ib_srpt"]) {
+        "ib_srpt"
     } else if has(&["transport iser"]) {
         "ib_iser"
     } else if has(&["mount.lustre"]) {

@@ -27,6 +27,19 @@ const MAPPED: [&str; 8] = [
 const RANGES: [&str; 4] = ["bar", "bars", "bar0", "bar2"];
 const REQUESTED: [&str; 5] = ["request", "requesting", "alloc", "allocate", "allocating"];
 const INTERRUPTS: [&str; 4] = ["irq", "irqs", "interrupts", "vectors"];
+/// What a driver gives up without giving up the adapter: a task that a user started.
+const TASKS: [&str; 10] = [
+    "test",
+    "tests",
+    "selftest",
+    "loopback",
+    "flash",
+    "flashing",
+    "update",
+    "upgrade",
+    "dump",
+    "migration",
+];
 /// Functions of mlx5 in which it starts an adapter, as they stand before its messages.
 const STARTS: [&str; 8] = [
     "mlx5_init_once",
@@ -41,9 +54,9 @@ const STARTS: [&str; 8] = [
 
 /// Whether a message of a driver, in lower case, reports that such a step failed, or that the driver gives up.
 pub(super) fn gave_up(lower: &str, words: &[&str]) -> bool {
-    // The convention of network drivers for the last message of a probe.
+    // The convention of network drivers for the last message of a probe, and of some for a test or an update.
     if lower.trim_end_matches(['.', '!', ' ']).ends_with(", aborting") {
-        return true;
+        return !is_of_part(words) && !any(words, &TASKS);
     }
     let fails = any(words, &FAILED) || any(words, &["unable", "cannot", "not", "couldn", "error"]);
     let begins = || {
@@ -81,8 +94,18 @@ fn is_step(words: &[&str]) -> bool {
         || sets_mask
         || whole
         || near(&MAPPED, &RANGES)
-        || near(&REQUESTED, &INTERRUPTS)
         || near(&["register"], &["ibdev", "ib_device"])
+}
+
+/// Whether a driver reports that it got no interrupts: `Failed to request irq. err = -28`. It requests some when it starts, and more for the queues of an
+/// interface that is set up, so this line alone does not show that it gives the adapter up.
+pub(super) fn is_without_interrupts(words: &[&str]) -> bool {
+    let fails = any(words, &FAILED) || any(words, &["unable", "cannot", "not", "couldn", "error"]);
+    fails
+        && words.iter().enumerate().any(|(at, word)| {
+            REQUESTED.contains(word) && any(&words[at + 1..words.len().min(at + 4)], &INTERRUPTS)
+        })
+        && !is_of_part(words)
 }
 
 /// Whether it is about a part that an adapter works without, or one of its functions.
@@ -138,6 +161,18 @@ mod tests {
     }
 
     #[test]
+    fn interrupts_that_are_refused_do_not_show_that_the_adapter_is_given_up() {
+        for line in [
+            "mlx5_core 0000:17:00.0: mlx5_irq_alloc:293:(pid 5121): Failed to request irq. err = -28",
+            "mlx5_core 0000:17:00.0 ens1f0np0: Failed to alloc IRQs",
+            "ice 0000:18:00.0 ens2: failed to request interrupts for queue 7: -28",
+            "bnxt_en 0000:17:00.0 eth0: cannot request irq 212",
+        ] {
+            assert_eq!(kind(line), EventKind::DriverError.name(), "{line}");
+        }
+    }
+
+    #[test]
     fn a_part_that_does_not_start_is_not_the_adapter() {
         for line in [
             "mlx5_core 0000:17:00.0: mlx5_load:1335:(pid 3): Failed to set up the devlink parameters",
@@ -145,6 +180,9 @@ mod tests {
             "ice 0000:18:00.0: request for 64 MSI-X vectors granted",
             "6,1,1,-;mlx5_core 0000:17:00.0: enabling device (0000 -> 0002)",
             "hns3 0000:7d:00.0 eth0: failed to map the ring of queue 3",
+            "bnxt_en 0000:17:00.0 eth0: Loopback test failed, aborting",
+            "ice 0000:18:00.0: VF 3 asks for too many queues, aborting",
+            "mlx5_core 0000:17:00.0: firmware flash was not accepted, aborting",
         ] {
             assert_eq!(kind(line), "-", "{line}");
         }

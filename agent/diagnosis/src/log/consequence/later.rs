@@ -75,6 +75,33 @@ pub(super) fn end_endpoint_of_ucx(symptoms: &mut [Symptom]) {
     }
 }
 
+/// UCX makes no worker or context after a part of it failed that it often does without: its last word does not say why.
+pub(super) fn end_worker_of_ucx(symptoms: &mut [Symptom]) {
+    let is_end = |symptom: &Symptom| {
+        let text = symptom.text.to_ascii_lowercase();
+        symptom.kind == K::BackendFailed
+            && ["failed to create ucp worker", "failed to create ucp context"]
+                .iter()
+                .any(|words| text.contains(words))
+    };
+    let Some(ended) = symptoms.iter().position(is_end) else {
+        return;
+    };
+    let line = symptoms[ended].line;
+    let is_reason = |symptom: &&mut Symptom| {
+        symptom.known
+            && symptom.software == Some(Software::Ucx)
+            && symptom.kind != K::BackendFailed
+            && symptom.kind.grade() == Grade::Failure
+            && symptom.grade >= Grade::Degraded
+            && symptom.line < line
+    };
+    if let Some(reason) = symptoms.iter_mut().find(is_reason) {
+        reason.grade = Grade::Failure;
+        symptoms[ended].follows_another();
+    }
+}
+
 /// libfabric's provider for EFA makes an address handle for its own endpoint when it enables it: that call repeats why the handle could not be made.
 pub(super) fn end_own_address(symptoms: &mut [Symptom]) {
     let refused = first(symptoms, |symptom| {

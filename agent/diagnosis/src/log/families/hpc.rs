@@ -109,6 +109,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["failed to create ucp context"], K::BackendFailed),
     (&["ofi get endpoint name failed"], K::BackendFailed),
     (&["assertion failure at psm"], K::BackendFailed),
+    // UCX's transport DC: the driver or the library does not have it.
+    (&["dct to rtr", "invalid argument"], K::CreateRefused),
     // UCX was built without threads.
     (&["does not support mpi_thread_multiple"], K::BackendMissing),
     (

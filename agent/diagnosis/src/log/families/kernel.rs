@@ -248,6 +248,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["hwrm", "timeout"], K::DeviceStalled),
     (&["create_mkey", "limits exceeded"], K::ResourceLimit),
     (&["efa", "reg_mr", "err -12"], K::ResourceLimit),
+    // Without the address of the adapter, as people shorten it.
+    (&["mlx5_core tx timeout"], K::DeviceStalled),
+    (&["mlx4_en tx timeout"], K::DeviceStalled),
     (&["didn't receive any msi-x interrupt"], K::DeviceStalled),
     (&["reading register timed out"], K::DeviceStalled),
     (&["efa", "init readless mmio"], K::AdapterNotStarted),

@@ -39,6 +39,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["bad port state found"], K::PortNotActive),
     (&["init umad library"], K::ModuleMissing),
     (&["bind error: no such device"], K::AddressUnresolved),
+    // DiSNI and SparkRDMA: no event of the connection manager came in time.
+    (&["getcmevent() failed"], K::CmFailed),
     // perftest's own verdicts.
     (&["result is below bw limit"], K::BandwidthLow),
     (&["is below msg_rate limit"], K::BandwidthLow),

@@ -22,6 +22,11 @@ pub(super) const ROWS: &[Row] = &[
     (&["fatal device error for ni"], K::DeviceFatal),
     (&["received notification of device removal"], K::DeviceGone),
     (&["detected device removal"], K::DeviceGone),
+    // targetcli: the directory of the fabric is there once its module is loaded.
+    (
+        &["rtslib object for /ib_srpt", "does not exist"],
+        K::ModuleMissing,
+    ),
     // SPDK: `Port 192.168.100.9:4420 on device mlx5_1 is being removed.`
     (&["on device ", " is being removed"], K::DeviceGone),
     // No answer to a request of the InfiniBand connection manager (SRP).

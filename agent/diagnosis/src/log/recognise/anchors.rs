@@ -36,6 +36,10 @@ const OTHER_ANCHORS: &[&str] = &[
     "eeh: phb",
     "eeh: unable to recover",
     "dpc:",
+    "rp pio",
+    "rp_pio_status",
+    // The interface that NCCL uses.
+    "bootstrap : using ",
     "health",
     "heartbeat",
     "stall",
