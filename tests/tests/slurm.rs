@@ -170,7 +170,10 @@ fn a_node_that_is_down_or_whose_reason_has_a_second_line_belongs_to_the_operator
     let own = "rdma-health: port-down  port-down [root@2026-11-27T02:00:00]";
     for (state, reason) in [
         ("DOWN", "bad PSU, RMA 4711 [root@2026-11-27T02:00:00]"),
-        ("DOWN+NOT_RESPONDING", "Not responding [slurm@2026-11-27T02:00:00]"),
+        (
+            "DOWN+NOT_RESPONDING",
+            "Not responding [slurm@2026-11-27T02:00:00]",
+        ),
         ("FAIL", "vendor on site [root@2026-11-27T02:00:00]"),
         ("DOWN+DRAIN", own),
     ] {
@@ -185,7 +188,11 @@ fn a_node_that_is_down_or_whose_reason_has_a_second_line_belongs_to_the_operator
     };
     assert_eq!(of_drained("    RMA 4711 do not resume"), "");
     for rest in ["", " ", "   ReservationName=maint Comment=rack 12"] {
-        assert_eq!(of_drained(rest), "update NodeName=gpu-07 State=RESUME\n", "{rest}");
+        assert_eq!(
+            of_drained(rest),
+            "update NodeName=gpu-07 State=RESUME\n",
+            "{rest}"
+        );
     }
 }
 

@@ -283,6 +283,10 @@ fn modules_that_an_adapter_refuses_and_storms_of_pause_frames_are_read_from_a_lo
         ("bnxt_en 0000:01:00.0 eth0: Pause Storm detected!", "flow-control"),
     ] {
         let first = causes(&[], &format!("[ 1234.567890] {line}\n"));
-        assert_eq!(first.first().map(String::as_str), Some(cause), "{line}: {first:?}");
+        assert_eq!(
+            first.first().map(String::as_str),
+            Some(cause),
+            "{line}: {first:?}"
+        );
     }
 }

@@ -14,8 +14,8 @@ use crate::{event::EventKind, table::Table};
 pub(crate) static ADAPTER: LazyLock<Table> = LazyLock::new(|| {
     use EventKind::{
         AdapterHealth, AdapterTemperature, BounceFull, CommandTimeout, DriverError, FirmwareInit, LinkDown,
-        LinkUp, ModuleFault, ModulePlugged, ModuleUnplugged, PauseStorm, PciFatal, PciPower, ProbeFailed, ResourceLimit,
-        Started, TxTimeout,
+        LinkUp, ModuleFault, ModulePlugged, ModuleUnplugged, PauseStorm, PciFatal, PciPower, ProbeFailed,
+        ResourceLimit, Started, TxTimeout,
     };
     Table::new(&[
         // The name is chosen by who renames the network device, which may be a pod.

@@ -2,7 +2,13 @@
 //!
 //! What agents answer is not trusted: its size and its time are bounded, and its text is the caller's to escape.
 
-use std::{collections::BTreeMap, fmt::Write, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use http_body_util::{BodyExt, Limited};
 use hyper::{Request, header, header::HeaderValue};
@@ -326,7 +332,7 @@ async fn nodes(api: &mut Api, labels: &str, name: Option<&str>) -> Result<Vec<Fl
     Ok(found)
 }
 
-/// The agents by Node. Of several on a Node, one that runs.
+/// The agents by Node. Of several on a Node, one that runs, and is not being deleted: at an upgrade, the old pod may still answer.
 async fn pods(
     api: &mut Api,
     options: &FleetOptions,
@@ -334,12 +340,14 @@ async fn pods(
 ) -> Result<BTreeMap<String, Agent>, FleetError> {
     let scheme = if options.tls { "https:" } else { "" };
     let mut found = BTreeMap::new();
+    let mut leaving = BTreeSet::new();
     let take = |pod: PodObject| {
         let Metadata { name, namespace, .. } = &pod.metadata;
         let Some(node) = &pod.spec.node_name else {
             return;
         };
         let phase = pod.status.phase.as_str();
+        let is_leaving = pod.metadata.deletion_timestamp.is_some();
         let agent = match pod.port() {
             Some(port) if phase == "Running" && [name, namespace].into_iter().all(|name| is_name(name)) => {
                 Agent::Running(AgentPod {
@@ -358,8 +366,17 @@ async fn pods(
             None => Agent::WithoutPort(shorten(&single_line(name), REASON)),
             Some(_) => Agent::NotRunning(shorten(&single_line(phase), REASON)),
         };
-        if !matches!(found.get(node), Some(Agent::Running(_))) {
+        let replaces = match found.get(node) {
+            Some(Agent::Running(_)) => {
+                leaving.contains(node) && !is_leaving && matches!(agent, Agent::Running(_))
+            }
+            _ => true,
+        };
+        if replaces {
             found.insert(node.clone(), agent);
+            if is_leaving {
+                leaving.insert(node.clone());
+            }
         }
     };
     let place = match &options.namespace {

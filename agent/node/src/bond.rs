@@ -158,7 +158,8 @@ impl Node {
         match function.role {
             Role::Rdma => !function.is_software,
             Role::Capable => {
-                let is_used = function.driver.is_some() && function.lent_to.is_none() && !function.is_virtual();
+                let is_used =
+                    function.driver.is_some() && function.lent_to.is_none() && !function.is_virtual();
                 is_used && self.shares_rdma_device(function.address)
             }
             Role::Gpu | Role::Bridge => false,

@@ -15,9 +15,9 @@ use crate::symptom::SymptomKind::{
     ConnectTimedOut, ConnectUnreachable, DefaultSubnetPrefix, DeviceAbsent, ExchangeFailed, GidChanged,
     GidUnusable, GuidDuplicated, GuidZero, InitRefused, InterfaceHidden, JoinRefused, LatencyHigh,
     LinkDegraded, LinkTypeOther, ManagerNotStarted, ModuleFault, MtuDiffers, NeighbourTableFull, NoDevice,
-    NoGid, NoSocketInterface, NoSubnetManager, NoVirtualNetwork, PauseStorm, PeerClosed, PeerUnreachable, PkeyMissing,
-    PortError, PortInitializing, PortNotActive, PortUnauthorised, ProbeTimedOut, QueueFull, RouteUnresolved,
-    SharpUnavailable, SocketFallback,
+    NoGid, NoSocketInterface, NoSubnetManager, NoVirtualNetwork, PauseStorm, PeerClosed, PeerUnreachable,
+    PkeyMissing, PortError, PortInitializing, PortNotActive, PortUnauthorised, ProbeTimedOut, QueueFull,
+    RouteUnresolved, SharpUnavailable, SocketFallback,
 };
 use crate::{known::KnownCause, weigh};
 

@@ -111,7 +111,9 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     if view::devices(case, scales) {
         return;
     }
-    if let Some((symptom, limit)) = limits::limited(case).filter(|(symptom, _)| symptom.kind == SymptomKind::OpenFailed) {
+    if let Some((symptom, limit)) =
+        limits::limited(case).filter(|(symptom, _)| symptom.kind == SymptomKind::OpenFailed)
+    {
         let reason = format!("the cgroup {} may open no more of {}", limit.group, limit.device);
         return scales.against(&symptom.source, &reason);
     }

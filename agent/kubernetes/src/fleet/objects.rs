@@ -16,11 +16,13 @@ pub(super) struct NodeObject {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct Metadata {
     pub(super) name: String,
     pub(super) namespace: String,
     pub(super) labels: Option<BTreeMap<String, String>>,
+    /// Present once someone asked for its deletion.
+    pub(super) deletion_timestamp: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

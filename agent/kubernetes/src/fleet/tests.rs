@@ -36,7 +36,7 @@ struct Cluster {
     throttled: Mutex<std::collections::BTreeSet<usize>>,
 }
 
-fn page(nodes: usize, query: &str, item: impl Fn(usize) -> Value) -> Value {
+fn page(nodes: usize, query: &str, items: impl Fn(usize) -> Vec<Value>) -> Value {
     let from: usize = query
         .split('&')
         .find_map(|part| part.strip_prefix("continue="))
@@ -47,7 +47,7 @@ fn page(nodes: usize, query: &str, item: impl Fn(usize) -> Value) -> Value {
     } else {
         String::new()
     };
-    json!({"metadata": {"continue": next}, "items": (from..until).map(item).collect::<Vec<_>>()})
+    json!({"metadata": {"continue": next}, "items": (from..until).flat_map(items).collect::<Vec<_>>()})
 }
 
 fn node(n: usize) -> Value {
@@ -70,6 +70,18 @@ fn pod(n: usize) -> Value {
         },
         "status": {"phase": if n % 1000 == 6 { "Pending" } else { "Running" }},
     })
+}
+
+/// The pods of a node: of two, one is being deleted, and does not answer.
+fn pods(n: usize) -> Vec<Value> {
+    let mut leaving = pod(n);
+    leaving["metadata"]["name"] = "rdma-health-leaving".into();
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-28T20:00:00Z".into();
+    match n % 1000 {
+        8 => vec![leaving, pod(n)],
+        9 => vec![pod(n), leaving],
+        _ => vec![pod(n)],
+    }
 }
 
 /// One node in a thousand fails in each of these ways.
@@ -108,8 +120,8 @@ async fn serve(listener: TcpListener, cluster: Arc<Cluster>) {
             async move {
                 let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
                 let (code, body) = match path {
-                    "/api/v1/nodes" => (200, page(cluster.nodes, query, node).to_string()),
-                    "/api/v1/pods" => (200, page(cluster.nodes - 1, query, pod).to_string()),
+                    "/api/v1/nodes" => (200, page(cluster.nodes, query, |n| vec![node(n)]).to_string()),
+                    "/api/v1/pods" => (200, page(cluster.nodes - 1, query, pods).to_string()),
                     _ => {
                         let name = path.strip_prefix("/api/v1/namespaces/rdma-health/pods/rdma-health-");
                         let name = name.and_then(|rest| rest.strip_suffix(":14791/proxy/api/v1/verdict"));
@@ -196,6 +208,10 @@ async fn each_missing_answer_has_its_reason_and_the_others_arrive() {
         answers[5].is_ok(),
         "a throttled request is repeated: {:?}",
         answers[5]
+    );
+    assert!(
+        answers[8].is_ok() && answers[9].is_ok(),
+        "of two pods, the one that stays"
     );
     assert!(why(6).contains("the agent's pod is Pending"), "{}", why(6));
     assert!(why(7).contains("no port named metrics"), "{}", why(7));

@@ -233,7 +233,13 @@ impl History {
         for hca in node.hcas() {
             let identity = short(hca.identity()).to_owned();
             if boot.hcas.len() < MAX_SUBJECTS || boot.hcas.contains_key(&identity) {
-                boot.hcas.insert(identity, Seen { last: now, ..Seen::of(node, hca) });
+                boot.hcas.insert(
+                    identity,
+                    Seen {
+                        last: now,
+                        ..Seen::of(node, hca)
+                    },
+                );
             }
         }
         is_new

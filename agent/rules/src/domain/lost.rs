@@ -123,7 +123,10 @@ pub(super) fn gone(node: &Node) -> Vec<Draft> {
     let present: BTreeSet<&str> = node.hcas().map(|hca| hca.identity()).collect();
     // A device that moved to another slot is still of its kind.
     let is_replaced = |lost: &Seen, boot: &Boot| {
-        let then = boot.hcas.values().filter(|seen| is_physical(seen) && seen.is_like(lost));
+        let then = boot
+            .hcas
+            .values()
+            .filter(|seen| is_physical(seen) && seen.is_like(lost));
         let now = node.hcas().filter(|hca| {
             let is_physical = !hca.is_software() && !hca.is_virtual();
             is_physical && Seen::of(node, hca).is_like(lost)
@@ -232,8 +235,7 @@ fn unreachable(node: &Node) -> Vec<Draft> {
     /// All six bits of the field Negotiated Link Width in the Link Status register (PCI Express Base Specification).
     const ALL_ONES: u32 = 63;
     let functions = node.functions().into_iter();
-    let judged =
-        functions.filter(|function| function.is_dma_of_host() || node.carries_rdma(function));
+    let judged = functions.filter(|function| function.is_dma_of_host() || node.carries_rdma(function));
     let gone = judged.filter(|function| {
         let link = function.pci.map(|pci| &pci.link);
         link.is_some_and(|link| link.width.known() == Some(&ALL_ONES) && link.speed.known().is_none())

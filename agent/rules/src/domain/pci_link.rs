@@ -51,9 +51,7 @@ static IN_A_VIRTUAL_MACHINE: Exception = Exception {
 
 fn link_degraded(node: &Node, _: &Expectations) -> Vec<Draft> {
     let functions = node.functions();
-    let rdma = functions
-        .iter()
-        .filter(|function| node.carries_rdma(function));
+    let rdma = functions.iter().filter(|function| node.carries_rdma(function));
     let above_nics: Vec<&String> = rdma.flat_map(Function::bridges).collect();
     let found = functions.iter().filter_map(|function| {
         let pci = function.pci.filter(|_| !function.is_virtual())?;
@@ -173,12 +171,10 @@ struct Errors {
 fn aer_errors(node: &Node, expectations: &Expectations) -> Vec<Draft> {
     let per_hour = expectations.thresholds.pcie_corrected_per_hour;
     let functions = node.functions();
-    let judged = functions
-        .iter()
-        .filter(|function| match function.role {
-            Role::Rdma | Role::Capable => node.carries_rdma(function),
-            Role::Gpu | Role::Bridge => !function.is_software,
-        });
+    let judged = functions.iter().filter(|function| match function.role {
+        Role::Rdma | Role::Capable => node.carries_rdma(function),
+        Role::Gpu | Role::Bridge => !function.is_software,
+    });
     let found = judged.filter_map(|function| {
         let address = function.address;
         let aer = function.pci?.aer.known()?;

@@ -227,10 +227,16 @@ fn pause_storm(node: &Node, _: &Expectations) -> Vec<Draft> {
 
 /// Adapters whose driver logged a storm (`bnxt_en`: `Pause Storm detected!`).
 fn logged_storms(node: &Node) -> Vec<Draft> {
-    faults(node, &PAUSE_STORM, Part::Adapters, &[EventKind::PauseStorm], |fault, finding| {
-        let is_over = fault.is_over || is_past(node, fault);
-        Some(finding.exception(is_over.then_some(&PAST)))
-    })
+    faults(
+        node,
+        &PAUSE_STORM,
+        Part::Adapters,
+        &[EventKind::PauseStorm],
+        |fault, finding| {
+            let is_over = fault.is_over || is_past(node, fault);
+            Some(finding.exception(is_over.then_some(&PAST)))
+        },
+    )
 }
 
 /// Ports that stopped to send pause frames after a long time.

@@ -353,11 +353,20 @@ fn a_member_that_is_slower_than_the_others_is_reported() {
         "ens9f1np1 of bond0, the bond of mlx5_bond_0:1, runs at 50 Gb/s, and ens9f0np0 at 200 Gb/s"
     );
     let mut backup = slow;
-    let Fact::Known(bond) = &mut Arc::make_mut(&mut backup.network).netdevs.get_mut("bond0").unwrap().bond else {
+    let Fact::Known(bond) = &mut Arc::make_mut(&mut backup.network)
+        .netdevs
+        .get_mut("bond0")
+        .unwrap()
+        .bond
+    else {
         panic!("no bond")
     };
     bond[1].is_active = Fact::Known(false);
-    assert_eq!(of(&backup, &auto(), "bond-degraded"), [""; 0], "a backup may be slower");
+    assert_eq!(
+        of(&backup, &auto(), "bond-degraded"),
+        [""; 0],
+        "a backup may be slower"
+    );
 }
 
 #[test]
@@ -378,7 +387,10 @@ fn pcie_errors_and_the_loss_of_every_function_of_the_bond_are_found() {
     let failing = with(&[("aer_dev_fatal", "DLP 3\nTOTAL_ERR_FATAL 3\n")]);
     assert_eq!(of(&sound, &auto(), "pci-aer-errors"), [""; 0]);
     assert_eq!(of(&failing, &auto(), "pci-aer-errors").len(), 1);
-    let gone = with(&[("current_link_width", "63\n"), ("current_link_speed", "Unknown\n")]);
+    let gone = with(&[
+        ("current_link_width", "63\n"),
+        ("current_link_speed", "Unknown\n"),
+    ]);
     assert_eq!(of(&sound, &auto(), "device-lost"), [""; 0]);
     assert_eq!(of(&gone, &auto(), "device-lost").len(), 1);
 }

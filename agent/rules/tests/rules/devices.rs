@@ -359,7 +359,11 @@ fn a_device_that_fell_off_the_bus_is_found_from_history() {
         seen.driver = Some(driver.to_owned());
         seen.ids = ids;
         moved.history = Some(Arc::new(another));
-        assert_eq!(of(&moved, &auto(), "device-lost"), ["mlx5_1 critical"], "{driver}");
+        assert_eq!(
+            of(&moved, &auto(), "device-lost"),
+            ["mlx5_1 critical"],
+            "{driver}"
+        );
     }
 }
 
