@@ -347,6 +347,7 @@ impl LogReader {
             ended::doubt_timeout(&mut self.log.symptoms);
         }
         chosen::settle(&mut self.log);
+        chosen::settle_absent(&mut self.log);
         self.recogniser.others().settle(&mut self.log);
         self.recogniser.understated().settle(&mut self.log);
         self.log

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{primary, read};
-use rdma_health_diagnosis::symptom::{Grade, SymptomKind as K};
+use rdma_health_diagnosis::symptom::{Grade, Symptom, SymptomKind as K};
 use rdma_health_protocol::WcStatus;
 
 /// The kinds of all symptoms, also of those that follow from others.
@@ -78,7 +78,8 @@ fn a_library_that_old_versions_of_nccl_do_without_is_no_failure() {
 #[test]
 fn what_a_call_should_have_returned_is_no_success() {
     let log = read("  PML add procs failed\n  --> Returned \"Not found\" (-13) instead of \"Success\" (0)\n");
-    assert!(log.others > 0, "{log:?}");
+    let failed = |symptom: &&Symptom| symptom.kind == K::BackendFailed && symptom.grade == Grade::Failure;
+    assert!(log.symptoms.iter().any(|symptom| failed(&symptom)), "{log:?}");
     let failed = "[n1:28596] PMIX ERROR: NOT-FOUND in file server/pmix_server.c at line 237";
     for line in [
         "  --> Returned value -46 instead of PMIX_SUCCESS",

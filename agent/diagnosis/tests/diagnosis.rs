@@ -575,7 +575,8 @@ fn a_missing_helper_is_no_evidence_for_missing_libraries() {
         detail: "No such file or directory".into(),
     }
     .into();
-    let found = diagnosis(&node, "NCCL INFO NET/IB : No device found.\n");
+    let log = "NCCL INFO NET/IB : No device found.\nNCCL INFO Using network Socket\n";
+    let found = diagnosis(&node, log);
     let libraries = cause(&found, "userspace-libraries");
     assert_eq!((libraries.findings.len(), libraries.supports.len()), (0, 0));
     assert!(libraries.confidence < Confidence::Likely);

@@ -102,7 +102,7 @@ fn a_tree_without_a_node_is_no_evidence_and_the_log_decides() {
     let unread = unread();
     for (log, first) in [
         (
-            "node7:1:2 [0] NCCL INFO NET/IB : No device found.\n",
+            "node7:1:2 [0] NCCL INFO NET/IB : No device found.\nnode8:1:2 [0] NCCL INFO NET/IB : No device found.\n",
             "device-not-given",
         ),
         (

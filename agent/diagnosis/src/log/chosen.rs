@@ -1,7 +1,7 @@
 //! A job whose settings select TCP: what it then does without is its user's decision and no failure.
 
 use super::Log;
-use crate::symptom::{Grade, Symptom, SymptomKind as K};
+use crate::symptom::{Grade, Software, Symptom, SymptomKind as K};
 
 /// The setting that the log shows and that selects TCP in place of RDMA.
 fn setting(log: &Log) -> Option<&'static str> {
@@ -29,6 +29,33 @@ fn setting(log: &Log) -> Option<&'static str> {
 /// Whether a setting disables RDMA in NCCL.
 fn is_disabled(symptom: &Symptom) -> bool {
     symptom.kind == K::RdmaDisabled && symptom.text.to_ascii_lowercase().contains("nccl_ib_disable")
+}
+
+/// NCCL informs about each network that it does not find. A process that needs none, as on a workstation, has nothing else to say: it is a note until the log shows another
+/// node, a failure, a setting for RDMA, or TCP in its place.
+pub(super) fn settle_absent(log: &mut Log) {
+    const OF_RDMA: [&str; 4] = ["NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_NET", "NCCL_NET_PLUGIN"];
+    let is_information = |symptom: &Symptom| {
+        symptom.kind == K::NoDevice
+            && symptom.software == Some(Software::Nccl)
+            && symptom.grade < Grade::Failure
+    };
+    let is_alone = log
+        .symptoms
+        .iter()
+        .all(|symptom| symptom.grade <= Grade::Unrecognised || is_information(symptom));
+    let asks = OF_RDMA.iter().any(|name| log.settings.contains_key(*name));
+    let is_within = log.hosts.len() < 2 && log.nodes.is_none_or(|nodes| nodes < 2);
+    if !is_alone || asks || !is_within {
+        return;
+    }
+    for symptom in log
+        .symptoms
+        .iter_mut()
+        .filter(|symptom| symptom.kind == K::NoDevice)
+    {
+        symptom.grade = symptom.grade.min(Grade::Note);
+    }
 }
 
 /// Makes notes of what a job does without that selects TCP, if it reports nothing else.

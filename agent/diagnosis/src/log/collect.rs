@@ -1,8 +1,8 @@
 //! Collects what the lines show: the symptoms, each kind once per device, the facts about the job, and what recovered.
 
 use super::{
-    Fact, Grade, LogReader, MAX_NAMES, MAX_SYMPTOMS, MAX_UNRECOGNISED, Symptom, SymptomKind, cluster, gpu,
-    operator, owners,
+    Fact, Grade, LogReader, MAX_NAMES, MAX_SYMPTOMS, MAX_UNRECOGNISED, Symptom, SymptomKind, cluster, errors,
+    gpu, line::Lower, operator, owners,
 };
 use crate::symptom::Software;
 
@@ -118,7 +118,20 @@ impl LogReader {
             if names_device {
                 known.grade = known.grade.max(symptom.grade);
             }
-            if is_graver || names_device || !operator::has_reason(known) && operator::has_reason(&symptom) {
+            // The second line of a failure has the reason: `cxil_map: write error`, then the error of `fi_mr_regattr`.
+            let explains = matches!(
+                symptom.kind,
+                SymptomKind::RegMrFailed | SymptomKind::RegMrNoMemory
+            ) && !has_error(known)
+                && has_error(&symptom);
+            if explains {
+                known.software = symptom.software.or(known.software);
+            }
+            if is_graver
+                || names_device
+                || explains
+                || !operator::has_reason(known) && operator::has_reason(&symptom)
+            {
                 known.text = symptom.text;
                 known.source = symptom.source;
                 known.line = symptom.line;
@@ -146,6 +159,11 @@ impl LogReader {
             self.log.dropped += 1;
         }
     }
+}
+
+/// Whether the text of a symptom itself has the error number, and not only a line next to it.
+fn has_error(symptom: &Symptom) -> bool {
+    errors::errno(&Lower::of(&symptom.text)).is_some()
 }
 
 /// Whether the kernel reports a link that went down.

@@ -180,6 +180,8 @@ fn judge_among_others(symptoms: &mut Vec<Symptom>) {
         local::without_files,
         later::doubt_rejection,
         later::end_fabric,
+        later::precede_reason,
+        later::follow_module,
         later::pass_over,
         later::end_parts,
         later::end_transfer,

@@ -125,7 +125,7 @@ pub(super) fn errno(line: &Lower<'_>) -> Option<Errno> {
         .and_then(|found| TEXTS.get(found.index));
     text.map(|(_, errno)| *errno)
         .or_else(|| symbol(line.text))
-        .or_else(|| labelled(line))
+        .or_else(|| labelled(line).and_then(|errno| library::meant(&line.lower, errno)))
         .or_else(|| twos_complement(&line.lower))
         .or_else(|| untranslated(&line.lower))
 }
@@ -373,6 +373,24 @@ mod tests {
         assert_eq!(errno(&kernel), Some(Errno::ETIMEDOUT));
         let library = Lower::of("nixl_agent.cpp:217] connect failed with status -12");
         assert_eq!(errno(&library), None);
+    }
+
+    #[test]
+    fn a_number_that_a_program_sets_itself_is_not_one_of_the_system() {
+        let of = |line: &str| errno(&Lower::of(line));
+        // SPDK got no event in time.
+        let connect = "nvme_rdma.c:1070:nvme_rdma_connect: *ERROR*: RDMA connect error";
+        assert_eq!(of(&format!("{connect} -99")), Some(Errno::ETIMEDOUT));
+        assert_eq!(of(&format!("{connect} -12")), Some(Errno::ENOMEM));
+        assert_eq!(of("rdma_bind_addr failed: -99"), Some(Errno::EADDRNOTAVAIL));
+        // Mooncake has numbers for a name, a socket, an answer and a refusal.
+        let mooncake = "rdma_endpoint.cpp:100] Failed to handshake with 10.0.0.3";
+        assert_eq!(of(&format!("{mooncake}, ret -101")), None);
+        assert_eq!(of(&format!("{mooncake}, ret -110")), Some(Errno::ETIMEDOUT));
+        assert_eq!(
+            of(&format!("{mooncake}: Connection reset by peer [104]")),
+            Some(Errno::ECONNRESET)
+        );
     }
 
     #[test]

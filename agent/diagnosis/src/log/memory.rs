@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use super::phrases::Phrases;
+use super::phrases::{Occurrence, Phrases};
 use crate::symptom::Gpu;
 
 /// Words of GPU memory in a line about a registration, in lower case.
@@ -56,7 +56,10 @@ pub(super) fn neighbours() -> impl Iterator<Item = &'static str> {
 
 /// The GPU in a line about a registration, in lower case.
 pub(super) fn of_registration(lower: &str) -> Option<Gpu> {
-    let found = OWN.find(lower).min_by_key(|found| found.index)?;
+    // `hmem` is libfabric's word for it, and within others: `Shmem`, `oshmem`.
+    let is_within = |start: usize| lower[..start].ends_with(|c: char| c.is_ascii_alphabetic());
+    let is_sign = |found: &Occurrence| !(&lower[found.start..found.end] == "hmem" && is_within(found.start));
+    let found = OWN.find(lower).filter(is_sign).min_by_key(|found| found.index)?;
     Some(WORDS.get(found.index)?.1)
 }
 

@@ -9,7 +9,7 @@ use super::{
     gid,
     line::{Lower, after, excerpt},
     passthrough::Passthrough,
-    phrases::Phrases,
+    phrases::{Occurrence, Phrases},
     recognise::failure,
 };
 use crate::{
@@ -62,6 +62,17 @@ pub(super) struct Shown {
     pub(super) missing: BTreeSet<String>,
 }
 
+/// Signs of a GPU that are also within other words, as in `chip` and `Shmem`: they count where a word begins.
+const SHORT: [&str; 4] = ["hip", "xpu", "hbm", "hmem"];
+
+/// Whether what was found of [`GPU`] is a sign of a GPU.
+fn is_of_gpu(text: &str, found: Occurrence) -> bool {
+    let word = &text[found.start..found.end];
+    let is_short = SHORT.iter().any(|short| short.eq_ignore_ascii_case(word));
+    let is_within = text[..found.start].ends_with(|c: char| c.is_ascii_alphabetic());
+    !(is_short && is_within || is_of_host_name(&text[found.end..]))
+}
+
 /// Whether a word is the beginning of a usual name of a host, `gpu-1` or `gpu012`, by what follows it.
 fn is_of_host_name(rest: &str) -> bool {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
@@ -81,8 +92,8 @@ pub struct PrintedLimit {
 
 static GPU: LazyLock<Phrases> = LazyLock::new(|| {
     Phrases::new([
-        "gpu", "cuda", "nccl", "nvidia", "nvshmem", "rocm", "hip", "xpu", "hbm", "hmem", "peermem", "torch",
-        "dmabuf", "dma-buf", "nixl", "mooncake", "deepep",
+        "gpu", "cuda", "nccl", "nvidia", "nvshmem", "rocshmem", "rocm", "hip", "xpu", "hbm", "hmem",
+        "peermem", "torch", "dmabuf", "dma-buf", "nixl", "mooncake", "deepep",
     ])
 });
 
@@ -109,7 +120,7 @@ static WORTH: LazyLock<Phrases> = LazyLock::new(|| {
 impl Shown {
     /// Adds a line. Most lines of a log show none of this, so each is searched before it is read.
     pub(super) fn add(&mut self, text: &str, number: u64) {
-        self.gpu = self.gpu || GPU.find(text).any(|found| !is_of_host_name(&text[found.end..]));
+        self.gpu = self.gpu || GPU.find(text).any(|found| is_of_gpu(text, found));
         if self.awaits_limit == Some(number)
             && let Some(bytes) = limit(text)
         {

@@ -10,6 +10,9 @@ pub(crate) fn next_step(id: &str) -> Option<&'static str> {
         "application-memory" => {
             "Run ib_write_bw over the same devices on this node. If it passes, the fault is in the application or its library: check the buffer of the failing operation."
         }
+        "peer-failed" => {
+            "Read the log of the other end at the same time (in a job, those of all ranks): its earliest error is the reason. Run rdma-health check on the node that logged it."
+        }
         "peer-settings" => {
             "Compare on both ends what the message names, and make it the same; update the older end if the versions differ."
         }

@@ -51,6 +51,11 @@ pub(crate) fn driver_firmware(case: &Case<'_>, scales: &mut Scales) {
 
 /// What to do where a check of the kernel failed in a module, which goes on.
 fn of_warning(symptom: &Symptom) -> String {
+    if symptom.text.contains("rdma_rxe: ") {
+        return "SoftRoCE (rdma_rxe) could not register the memory, and logged the reason: the kernel gave it no address of a page, as on 32-bit kernels with high memory, or for memory of a device. The limit of locked \
+            memory is not the reason. Use a newer kernel, one of 64 bits or without CONFIG_HIGHMEM, ordinary memory for the buffers, or the RDMA device of an adapter; soft iWARP (siw) is another module to compare with."
+            .into();
+    }
     let place = call(&symptom.text).map_or_else(String::new, |(function, module)| {
         format!(" in the function {function} of the module {module}")
     });

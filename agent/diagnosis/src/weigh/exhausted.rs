@@ -32,6 +32,9 @@ pub(super) fn step(text: &str) -> Option<&'static str> {
     if has(&["alloc_uar", "qp_uar", "uar space", "devx uar"]) {
         return Some(DOORBELLS);
     }
+    if has(&["ibv_open_device"]) {
+        return Some(OPENED);
+    }
     if has(&["registering part of your physical memory"]) {
         return Some(
             "The driver mlx4 maps only as much memory as its table has entries. Raise log_num_mtt (or log_mtts_per_seg) of the module mlx4_core, so that \
@@ -121,6 +124,11 @@ pub(super) fn bounce(case: &Case<'_>, scales: &mut Scales) -> bool {
     scales.insisted_step = Some(BOUNCE.to_owned());
     true
 }
+
+/// The step for a device that could not be opened for want of memory.
+const OPENED: &str = "Count the processes that have the device open: rdma resource show ctx. Each takes pages for doorbells (UAR) from the adapter, and with many processes per node none is left: run fewer for each device, or \
+    give the adapter more, mlxconfig -d ADDRESS set PF_LOG_BAR_SIZE=8 (VF_LOG_BAR_SIZE for virtual functions), then restart the node. If only few are open, look at rdma.max of the job's cgroup, the kernel log (journalctl -k | grep -e mlx -e \
+    'limits exceeded') and the memory of the node (free -g).";
 
 /// The step for contexts of adapters of `InfiniPath` (PSM 1).
 const OF_INFINIPATH: &str = "Let the processes of each job share contexts: PSM_SHAREDCONTEXTS=1, and PSM_SHAREDCONTEXTS_MAX below the number of contexts. Where several jobs share \

@@ -240,6 +240,16 @@ pub(crate) fn gid_missing(case: &Case<'_>, scales: &mut Scales) {
         );
     }
     selected(case, scales);
+    // On InfiniBand, too, attributes of a connection are refused.
+    let shows_roce = |symptom: &Symptom| {
+        symptom.kind != SymptomKind::ConnectInvalid
+            || symptom.named.gid_index.is_some()
+            || symptom.named.local_gid.is_some()
+    };
+    let is_unknown = tables.is_empty() && case.node.hcas().next().is_none() && !case.logs_ethernet();
+    if is_unknown && !case.symptoms.iter().any(|symptom| shows_roce(symptom)) {
+        scales.score -= 1;
+    }
     if tables.is_empty() {
         if case.seen(&[SymptomKind::NoGid]).any(is_search) {
             scales.next_step = Some(search_step(case));

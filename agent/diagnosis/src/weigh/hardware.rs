@@ -56,6 +56,12 @@ pub(crate) fn device_fault(case: &Case<'_>, scales: &mut Scales) {
             "Drain the node, and switch its power off and on: {address} is not on the PCI bus any more, so that nothing can be loaded into it. Then look whether lspci -s {address} \
             shows the adapter again. If it does not, or if it goes again, reseat the adapter or report it to the maker of the server. journalctl -k | grep {address} shows what happened before."
         ));
+    } else if let Some(function) = function.filter(|_| is_without_firmware(case)) {
+        scales.next_step = Some(format!(
+            "Drain the node, and switch its power off and on: a restart does not start the firmware of the adapter again. If {function} still does not answer, its firmware cannot be updated through the driver: \
+            write it in the adapter's recovery mode with the tool of its vendor (mstflint for NVIDIA, niccli or bnxtnvm for Broadcom, the cxgb4 update of Chelsio's package), or replace the adapter. \
+            journalctl -k | grep {function} shows how far it got."
+        ));
     } else if let Some(function) = function {
         scales.next_step = Some(format!(
             "Check what the kernel logged about the adapter: journalctl -k | grep {function}. Then drain the node, and update the firmware or \
@@ -134,6 +140,9 @@ fn is_of_guest(symptom: &Symptom) -> bool {
 /// A tool showed a device with a GUID of zeros before something failed there.
 pub(crate) fn virtual_functions(case: &Case<'_>, scales: &mut Scales) {
     let is_state = |symptom: &&Symptom| symptom.text.to_ascii_lowercase().contains("state");
+    if case.is_efa() && case.seen(&[SymptomKind::FunctionUnconfigured]).next().is_none() {
+        return scales.against("adapters", "EFA, whose functions the cloud configures");
+    }
     if let Some(symptom) = case.seen(&[SymptomKind::FunctionUnconfigured]).next() {
         scales.fits(&symptom.source, &symptom.text);
         scales.next_step = function_step(symptom).map(str::to_owned);
@@ -173,6 +182,16 @@ pub(crate) fn virtual_functions(case: &Case<'_>, scales: &mut Scales) {
         scales.shows(format!("log line {}", zero.line), &zero.text);
         scales.next_step = Some(fabric::step_of_zero(case, zero).to_owned());
     }
+}
+
+/// Whether a driver found no firmware that runs when it started the adapter.
+fn is_without_firmware(case: &Case<'_>) -> bool {
+    const WORDS: [&str; 2] = ["could not connect to fw", "during device preparation"];
+    case.seen(&[SymptomKind::AdapterNotStarted, SymptomKind::DeviceFatal])
+        .any(|symptom| {
+            let text = symptom.text.to_ascii_lowercase();
+            WORDS.iter().any(|words| text.contains(words))
+        })
 }
 
 /// Whether an adapter did not start because it, or its firmware, did not answer.

@@ -460,7 +460,7 @@ pub(crate) fn peer_failed(case: &Case<'_>, scales: &mut Scales) {
         scales.score += 1;
         scales.next_step = Some(LATE.to_owned());
     }
-    scales.unseen("logs of the other ranks");
+    scales.unseen("log of the other end");
 }
 
 /// What to do where only the watchdog of a rank reports that an operation did not end in time.

@@ -319,7 +319,7 @@ fn efa_region<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     case.symptoms.iter().copied().find(is_region)
 }
 
-/// A segment of a GiB or more that could not be registered for an endpoint (ENOMEM): `fi_mr_regattr() when binding segment [0x602000000, 0xecc000000) to
+/// A segment of a GiB or more that could not be registered for an endpoint (ENOMEM, ENOSPC): `fi_mr_regattr() when binding segment [0x602000000, 0xecc000000) to
 /// EP 2`.
 fn segment<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
     const LARGE: u64 = 1 << 30;
@@ -331,8 +331,9 @@ fn segment<'a>(case: &Case<'a>) -> Option<&'a Symptom> {
         hex(to)?.checked_sub(hex(from)?)
     };
     let is_one = |symptom: &&Symptom| {
-        symptom.kind == SymptomKind::RegMrNoMemory
-            && size(&symptom.text.to_ascii_lowercase()).is_some_and(|size| size >= LARGE)
+        let has_no_room = symptom.kind == SymptomKind::RegMrNoMemory
+            || symptom.kind == SymptomKind::RegMrFailed && symptom.named.errno == Some(Errno::ENOSPC);
+        has_no_room && size(&symptom.text.to_ascii_lowercase()).is_some_and(|size| size >= LARGE)
     };
     case.symptoms.iter().copied().find(is_one)
 }

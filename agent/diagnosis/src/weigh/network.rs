@@ -142,7 +142,7 @@ pub(crate) fn fabric(case: &Case<'_>, scales: &mut Scales) {
     }
     if peers.is_empty() {
         scales.next_step.get_or_insert_with(|| {
-            "Run rdma-health check on the peer, another node of the job, then ib_write_bw between the two nodes over the same devices and GID index.".into()
+            "Run rdma-health check on the peer (another node of the job, the server or the target), then ib_write_bw between the two nodes over the same devices and GID index.".into()
         });
         scales.unseen("the other node and the network to it");
     } else {

@@ -305,6 +305,7 @@ const OF_FUNCTION: &[Step] = &[
     ),
     (
         &[
+            "pf failed to honor",
             "pf returned error",
             "to our request",
             "add mac filter",

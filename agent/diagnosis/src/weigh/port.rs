@@ -19,7 +19,11 @@ pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
     // The port may be up again: that it went down is not contradicted by the present state.
     if let Some(symptom) = case.seen(&DOWN).next() {
         let of_pod = is_of_pod(symptom).then_some(OF_POD);
-        scales.next_step = of_pod.or_else(|| tools::inactive_step(symptom)).map(Into::into);
+        let of_list = || is_of_list(symptom).then_some(SET_UP);
+        scales.next_step = of_pod
+            .or_else(|| tools::inactive_step(symptom))
+            .or_else(of_list)
+            .map(Into::into);
         return scales.fits(&symptom.source, &symptom.text);
     }
     let ports = case.ports();
@@ -56,6 +60,16 @@ pub(crate) fn port_down(case: &Case<'_>, scales: &mut Scales) {
         };
         scales.against(port.file("state"), format!("4: ACTIVE{more}"));
     }
+}
+
+/// What to do where a tool lists a port that is down.
+const SET_UP: &str = "Set the port up first, if the host has it off (ibstat: Physical state: Disabled): ip link show DEV shows neither UP nor LOWER_UP then; ip link set DEV up, and for InfiniBand ibportstate -D 0 PORT enable. If it is up and has no \
+    link (Polling, NO-CARRIER), check the cable, the transceiver and the switch port.";
+
+/// Whether a tool lists the state of a port: `State: Down`, `mlx5_0 port 1 ==> ens1f0np0 (Down)`.
+fn is_of_list(symptom: &Symptom) -> bool {
+    let text = symptom.text.to_ascii_lowercase();
+    text.trim_start().starts_with("state: down") || text.contains("==>") && text.contains("(down)")
 }
 
 /// Whether the interface of a port is one that Multus makes in a pod: `mlx5_3 port 1 ==> net1 (Down)`.

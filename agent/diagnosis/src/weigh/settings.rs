@@ -4,7 +4,9 @@ use super::{Case, Scales, layer::raw_not_started, library, message::renamed, vie
 use crate::symptom::{Software, Symptom, SymptomKind};
 
 /// What a program refused whose message says itself what is to be set: its words, and what to do.
-const REFUSED: [(&str, &str); 14] = [
+const REFUSED: [(&str, &str); 16] = [
+    ("segsize too large", SEGMENT),
+    ("egment size too large", SEGMENT),
     (
         "nvalid RDMA endpoint",
         "The program takes the address for RDMA as IP:PORT, and got none or one of another form; it went on over TCP. Set it to the IP address of an RDMA port of \
@@ -64,6 +66,10 @@ const REFUSED: [(&str, &str); 14] = [
         error stands earlier in the log: the target was built without RDMA (./configure --with-rdma), or found no device.",
     ),
 ];
+
+/// What to do where `GASNet` does not give a process as much memory as it asks for.
+const SEGMENT: &str = "The program asks for a larger segment than GASNet may pin on this node. Let it ask for less (Legion and Realm: -ll:rsize, -ll:gsize and -ll:fsize, in MiB), or let GASNet pin more: GASNET_MAX_SEGSIZE (such as 0.8, \
+    a part of the memory of the node) and GASNET_PHYSMEM_MAX where the job runs. Each process of a node takes its own share: fewer processes have larger ones. ulimit -l there must be unlimited.";
 
 /// What to do where a job has two processes with one rank, or another number of processes than ranks.
 const RANKS: &str = "The job was started with other ranks than it expects: two processes have the same one, or processes of an earlier run are still there. Start one process per rank: the launcher's number of tasks per \

@@ -27,6 +27,54 @@ pub(super) fn end_fabric(symptoms: &mut [Symptom]) {
     }
 }
 
+/// The first line of a registration that fails has no reason, and one of the next lines has it: the first one is no failure for itself.
+pub(super) fn precede_reason(symptoms: &mut [Symptom]) {
+    /// The most lines between the two.
+    const WITHIN: u64 = 3;
+    let Some(reason) = first(symptoms, |symptom| symptom.kind == K::RegMrNoMemory) else {
+        return;
+    };
+    for symptom in symptoms {
+        let is_before = symptom
+            .line
+            .is_some_and(|line| line < reason && reason <= line + WITHIN);
+        if symptom.kind == K::RegMrFailed && symptom.named.errno.is_none() && is_before {
+            symptom.follows_another();
+        }
+    }
+}
+
+/// RDMA in software logs why it did not register memory, next to the program, which has no reason. Then it is the failure, and no warning.
+pub(super) fn follow_module(symptoms: &mut [Symptom]) {
+    /// The most lines between the two.
+    const WITHIN: u64 = 5;
+    let is_reason = |symptom: &Symptom| symptom.kind == K::DriverWarned && is_of_software_rdma(symptom);
+    let Some(reason) = symptoms.iter().position(is_reason) else {
+        return;
+    };
+    let line = symptoms[reason].line;
+    let is_next = |symptom: &Symptom| {
+        let is_near =
+            matches!((line, symptom.line), (Some(one), Some(other)) if one.abs_diff(other) <= WITHIN);
+        symptom.kind == K::RegMrFailed && symptom.named.errno.is_none() && is_near
+    };
+    let mut found = false;
+    for symptom in symptoms.iter_mut().filter(|symptom| is_next(symptom)) {
+        symptom.follows_another();
+        found = true;
+    }
+    if found {
+        symptoms[reason].grade = Grade::Failure;
+    }
+}
+
+/// Whether a module of RDMA in software wrote a line by its own name: `rdma_rxe: null vaddr`.
+fn is_of_software_rdma(symptom: &Symptom) -> bool {
+    ["rdma_rxe: ", "siw: "]
+        .iter()
+        .any(|name| symptom.text.contains(name))
+}
+
 /// A framework that could not send its data repeats what the transport below it reported, which was TCP or memory that processes share.
 pub(super) fn end_transfer(symptoms: &mut [Symptom]) {
     let of_tcp = symptoms

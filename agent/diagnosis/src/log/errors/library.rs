@@ -1,5 +1,8 @@
 //! Statuses that a library numbers itself and prints as an error of the system is printed, in its own words: Open MPI's `Not found (-13)` is
-//! `OPAL_ERR_NOT_FOUND`, UCX's `Destination is unreachable (-6)` is `UCS_ERR_UNREACHABLE`.
+//! `OPAL_ERR_NOT_FOUND`, UCX's `Destination is unreachable (-6)` is `UCS_ERR_UNREACHABLE`. And numbers that a program sets where no function
+//! returned them.
+
+use rdma_health_protocol::Errno;
 
 /// The words of a status before its number, in lower case, and the number. Open MPI (`opal_strerror`), then UCX (`ucs_status_string`).
 const STATUSES: [(&str, u64); 30] = [
@@ -41,6 +44,33 @@ pub(super) fn is_status(before: &str, number: u64) -> bool {
     STATUSES
         .iter()
         .any(|(text, status)| *status == number && words.ends_with(text))
+}
+
+/// Files of Mooncake, whose own numbers (`ERR_*` of its `error.h`) are those of other errors.
+const MOONCAKE: [&str; 6] = [
+    "transfer_metadata",
+    "transfer_engine",
+    "rdma_endpoint.cpp",
+    "rdma_transport.cpp",
+    "rdma_context.cpp",
+    "multi_transport",
+];
+
+/// What a number stands for that a line in lower case has without its text. SPDK sets EADDRNOTAVAIL where no event of the connection came in time,
+/// and EBADMSG where another one came.
+pub(super) fn meant(lower: &str, errno: Errno) -> Option<Errno> {
+    if lower.contains("rdma connect error") {
+        return match errno {
+            Errno::EADDRNOTAVAIL => Some(Errno::ETIMEDOUT),
+            Errno(74) => None,
+            errno => Some(errno),
+        };
+    }
+    let is_own = matches!(errno.0, 1..=7 | 101..=105)
+        && !lower.contains("errno")
+        && lower.contains(&format!("-{}", errno.0))
+        && MOONCAKE.iter().any(|file| lower.contains(file));
+    (!is_own).then_some(errno)
 }
 
 #[cfg(test)]

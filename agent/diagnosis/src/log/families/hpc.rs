@@ -7,6 +7,23 @@ use crate::symptom::SymptomKind::{self as K};
 
 /// Each row as in the module above.
 pub(super) const ROWS: &[Row] = &[
+    // GASNet: the memory that a process wants to share is more than it may pin.
+    (&["segsize too large"], K::SettingUnmatched),
+    (&["gasnet", "segment", "too large"], K::SettingUnmatched),
+    // Its errors have a name, and their reason stands in a line of its own.
+    (
+        &["gasnet", "returning an error code: gasnet_err"],
+        K::BackendFailed,
+    ),
+    // Open MPI's start.
+    (&["pml add procs failed"], K::BackendFailed),
+    // Mercury.
+    (&["fi_cq_readerr", "input/output error"], K::PeerUnreachable),
+    // Ceph's messenger.
+    (&["/rdma/", "failed assert"], K::BackendFailed),
+    (&["/rdma/", "failed ceph_assert"], K::BackendFailed),
+    // MPICH does not say which error it was.
+    (&["ofi fi_getinfo() failure"], K::NoDevice),
     // MVAPICH2 asks the subnet manager for the service level of a path.
     (&["no response from sa"], K::NoSubnetManager),
     // PSM2, PSM3 and libfabric's opx.

@@ -183,6 +183,9 @@ pub(super) const ROWS: &[Row] = &[
     (&["no iommu group", "vfio"], K::AssignRefused),
     (&["no iommu_group found"], K::AssignRefused),
     (&["error opening /dev/vfio/"], K::AssignRefused),
+    // The firmware of POWER (OPAL): a host bridge stopped all that is below it.
+    (&["phb#", "freeze/fence detected"], K::PciFault),
+    (&["phb#", "phb still fenced"], K::PciFault),
     (&["unknown header type 7f"], K::PciFault),
     (&["rlimit_memlock (", "exceeded"], K::MemlockWarning),
     // Memory of the host, for which the kernel does not print a report.
@@ -197,6 +200,9 @@ pub(super) const ROWS: &[Row] = &[
     ),
     (&["rdma_rxe: ", "no route to"], K::ConnectUnreachable),
     (&["rdma_rxe: ", "not reachable"], K::ConnectUnreachable),
+    // SoftRoCE cannot reach a page of the memory that it registers.
+    (&["rdma_rxe: ", "null vaddr"], K::DriverWarned),
+    (&["rdma_rxe: ", "unable to get virtual address"], K::DriverWarned),
     // SoftRoCE and soft iWARP have no memory but the host's.
     (&["rdma_rxe: ", "err -12"], K::HostMemory),
     (&["rdma_rxe: ", "cannot allocate memory"], K::HostMemory),
