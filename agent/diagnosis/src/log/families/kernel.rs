@@ -183,9 +183,6 @@ pub(super) const ROWS: &[Row] = &[
     (&["no iommu group", "vfio"], K::AssignRefused),
     (&["no iommu_group found"], K::AssignRefused),
     (&["error opening /dev/vfio/"], K::AssignRefused),
-    // The firmware of POWER (OPAL): a host bridge stopped all that is below it.
-    (&["phb#", "freeze/fence detected"], K::PciFault),
-    (&["phb#", "phb still fenced"], K::PciFault),
     (&["unknown header type 7f"], K::PciFault),
     (&["rlimit_memlock (", "exceeded"], K::MemlockWarning),
     // Memory of the host, for which the kernel does not print a report.
