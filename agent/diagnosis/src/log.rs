@@ -290,13 +290,7 @@ impl LogReader {
                 symptom.grade = symptom.grade.min(Grade::Unrecognised);
             }
         }
-        if self.recogniser.mixes_layers() {
-            for symptom in &mut self.log.symptoms {
-                if symptom.kind == SymptomKind::ConnectInvalid && symptom.software == Some(Software::Nccl) {
-                    symptom.kind = SymptomKind::ConnectIncompatible;
-                }
-            }
-        }
+        self.join_layers();
         settings::settle(&mut self.log);
         let kind = self.style.kind();
         if self.source.is_source() {
@@ -319,7 +313,7 @@ impl LogReader {
         let successes = self.recogniser.successes();
         successes.ranks_within = ranks_within;
         successes.one_node = self.log.nodes == Some(1);
-        successes.one_host = self.log.hosts.len() < 2 && self.log.nodes.is_none_or(|nodes| nodes < 2);
+        successes.one_host = chosen::shows_one_host(&self.log);
         self.log.active_port = successes.active_port;
         let marks = &mut self.log.marks;
         marks.went_on = successes.went_on.is_some();
@@ -340,10 +334,7 @@ impl LogReader {
         consequence::settle(&mut self.log.symptoms);
         let successes = self.recogniser.successes();
         successes.end_by_other(&mut self.log.symptoms);
-        if !self.recogniser.ranks().names_network()
-            && self.log.hosts.len() < 2
-            && self.log.nodes.is_none_or(|nodes| nodes < 2)
-        {
+        if !self.recogniser.ranks().names_network() && chosen::shows_one_host(&self.log) {
             ended::doubt_timeout(&mut self.log.symptoms);
         }
         chosen::settle(&mut self.log);
@@ -351,6 +342,18 @@ impl LogReader {
         self.recogniser.others().settle(&mut self.log);
         self.recogniser.understated().settle(&mut self.log);
         self.log
+    }
+
+    /// Where NCCL lists devices of both link layers, a refused connection is one between the two.
+    fn join_layers(&mut self) {
+        if !self.recogniser.mixes_layers() {
+            return;
+        }
+        for symptom in &mut self.log.symptoms {
+            if symptom.kind == SymptomKind::ConnectInvalid && symptom.software == Some(Software::Nccl) {
+                symptom.kind = SymptomKind::ConnectIncompatible;
+            }
+        }
     }
 
     /// Whether NCCL's ranks are on one host, which needs no RDMA, as far as the log shows.

@@ -31,6 +31,11 @@ fn is_disabled(symptom: &Symptom) -> bool {
     symptom.kind == K::RdmaDisabled && symptom.text.to_ascii_lowercase().contains("nccl_ib_disable")
 }
 
+/// Whether a log shows no second host or node.
+pub(super) fn shows_one_host(log: &Log) -> bool {
+    log.hosts.len() < 2 && log.nodes.is_none_or(|nodes| nodes < 2)
+}
+
 /// NCCL informs about each network that it does not find. A process that needs none, as on a workstation, has nothing else to say: it is a note until the log shows another
 /// node, a failure, a setting for RDMA, or TCP in its place.
 pub(super) fn settle_absent(log: &mut Log) {
@@ -45,8 +50,7 @@ pub(super) fn settle_absent(log: &mut Log) {
         .iter()
         .all(|symptom| symptom.grade <= Grade::Unrecognised || is_information(symptom));
     let asks = OF_RDMA.iter().any(|name| log.settings.contains_key(*name));
-    let is_within = log.hosts.len() < 2 && log.nodes.is_none_or(|nodes| nodes < 2);
-    if !is_alone || asks || !is_within {
+    if !is_alone || asks || !shows_one_host(log) {
         return;
     }
     for symptom in log

@@ -1,6 +1,9 @@
 //! The devices and memory of a job, and its peers.
 
-use rdma_health_node::{UnreadKind, infiniband::CLASS};
+use rdma_health_node::{
+    UnreadKind,
+    infiniband::{CLASS, Hca},
+};
 use rdma_health_protocol::{Errno, WcStatus};
 
 use super::{
@@ -41,6 +44,20 @@ fn is_lent(case: &Case<'_>, scales: &mut Scales) -> bool {
     );
     scales.against(&lent.symptom.source, what);
     true
+}
+
+/// The devices of the node with an active port.
+fn active<'a>(case: &'a Case<'_>) -> Vec<&'a str> {
+    let is_active = |hca: &Hca| hca.ports.values().any(|port| port.is_active() == Some(true));
+    let active = case.node.hcas().filter(|hca| is_active(hca));
+    active.map(|hca| hca.name.as_str()).collect()
+}
+
+/// The device that a cgroup may open no more of, if that failed.
+fn refused_by_cgroup(case: &Case<'_>) -> Option<(String, String)> {
+    let (symptom, limit) = limits::limited(case)?;
+    let reason = format!("the cgroup {} may open no more of {}", limit.group, limit.device);
+    (symptom.kind == SymptomKind::OpenFailed).then(|| (symptom.source.clone(), reason))
 }
 
 pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
@@ -99,23 +116,15 @@ pub(crate) fn device_not_given(case: &Case<'_>, scales: &mut Scales) {
     if case.node.hcas.unread().is_some() {
         return scales.unseen("RDMA devices of the node");
     }
-    let active: Vec<_> = case
-        .node
-        .hcas()
-        .filter(|hca| hca.ports.values().any(|port| port.is_active() == Some(true)))
-        .map(|hca| hca.name.as_str())
-        .collect();
+    let active = active(case);
     if active.is_empty() {
         return scales.against(CLASS, "the node has no device with an active port either");
     }
     if view::devices(case, scales) {
         return;
     }
-    if let Some((symptom, limit)) =
-        limits::limited(case).filter(|(symptom, _)| symptom.kind == SymptomKind::OpenFailed)
-    {
-        let reason = format!("the cgroup {} may open no more of {}", limit.group, limit.device);
-        return scales.against(&symptom.source, &reason);
+    if let Some((source, reason)) = refused_by_cgroup(case) {
+        return scales.against(source, reason);
     }
     // "No device" means that the job saw none of them. A fallback to TCP can also be configured.
     let none_seen = case.seen(&[SymptomKind::NoDevice]).next().is_some();

@@ -383,7 +383,7 @@ pub(crate) fn resources(case: &Case<'_>, scales: &mut Scales) {
     }
     if let Some((_, limit)) = limited(case) {
         let held = format!("{} of {} {}", limit.current, limit.limit, limit.resource);
-        return scales.shows(&format!("{}/rdma.max of {}", limit.group, limit.device), &held);
+        return scales.shows(format!("{}/rdma.max of {}", limit.group, limit.device), held);
     }
     if let Some(symptom) = of_dma_buf(case) {
         scales.fits(&symptom.source, &symptom.text);
