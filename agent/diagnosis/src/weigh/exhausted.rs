@@ -125,7 +125,7 @@ pub(super) fn bounce(case: &Case<'_>, scales: &mut Scales) -> bool {
     true
 }
 
-/// The step for a device that could not be opened for want of memory.
+/// The step for a device that could not be opened because memory is short.
 const OPENED: &str = "Count the processes that have the device open: rdma resource show ctx. Each takes pages for doorbells (UAR) from the adapter, and with many processes per node none is left: run fewer for each device, or \
     give the adapter more, mlxconfig -d ADDRESS set PF_LOG_BAR_SIZE=8 (VF_LOG_BAR_SIZE for virtual functions), then restart the node. If only few are open, look at rdma.max of the job's cgroup, the kernel log (journalctl -k | grep -e mlx -e \
     'limits exceeded') and the memory of the node (free -g).";

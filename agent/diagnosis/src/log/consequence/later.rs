@@ -27,7 +27,7 @@ pub(super) fn end_fabric(symptoms: &mut [Symptom]) {
     }
 }
 
-/// The first line of a registration that fails has no reason, and one of the next lines has it: the first one is no failure for itself.
+/// The first line of a registration that fails has no reason, and one of the next lines has it: the first one does not count as another failure.
 pub(super) fn precede_reason(symptoms: &mut [Symptom]) {
     /// The most lines between the two.
     const WITHIN: u64 = 3;

@@ -10,7 +10,7 @@ pub(super) const ROWS: &[Row] = &[
     // GASNet: the memory that a process wants to share is more than it may pin.
     (&["segsize too large"], K::SettingUnmatched),
     (&["gasnet", "segment", "too large"], K::SettingUnmatched),
-    // Its errors have a name, and their reason stands in a line of its own.
+    // Its errors have a name, and their reason stands in another line.
     (
         &["gasnet", "returning an error code: gasnet_err"],
         K::BackendFailed,
