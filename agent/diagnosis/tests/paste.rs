@@ -283,11 +283,11 @@ fn lines_of_software_rdma_and_of_storage_on_gpus_are_not_passed_over() {
     for line in [
         "siw: got TERMINATE. layer 1, type 2, code 2",
         "rdma_rxe: check_rkey: no MW matches rkey 0x1008747",
-        "[ 90.1] rdma_rxe: null vaddr",
         "[ 90.1] nvidia-fs:write IO failed :-512",
     ] {
         assert_eq!(grade(line), Some(Grade::Unrecognised), "{line}");
     }
+    assert_eq!(grade("[ 90.1] rdma_rxe: null vaddr"), Some(Grade::Degraded));
     let key = "[ 90.1] rdma_rxe: rxe_invalidate_mr: rkey (0x4d9) doesn't match mr->ibmr.rkey (0x4da)";
     assert_eq!(grade(key), Some(Grade::Failure));
     for line in [

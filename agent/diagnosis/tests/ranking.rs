@@ -65,7 +65,7 @@ fn the_facts_of_another_node_neither_support_nor_refute_a_cause() {
     for (log, first) in [
         (LOC_PROT, "iommu-translation"),
         (
-            "node7:1:2 [0] NCCL INFO NET/IB : No device found.\n",
+            "node7:1:2 [0] NCCL INFO NET/IB : No device found.\nnode8:1:2 [0] NCCL INFO NET/IB : No device found.\n",
             "device-not-given",
         ),
         (

@@ -407,7 +407,7 @@ fn the_network_device_of_one_port_is_not_that_of_the_other() {
         let node = node("mlx4-dual-port", |tree| {
             let function = "sys/devices/pci0000:00/0000:00:03.0/0000:04:00.0";
             assert!(tree.remove(&format!("{function}/net/{gone}")));
-            tree.remove(&format!("{function}/infiniband/mlx4_0/ports/2/gid_attrs/ndevs/0"));
+            tree.remove(&format!("{function}/infiniband/mlx4_0/ports/2/gid_attrs/ndevs"));
             let left = if gone == "ib0" { "ens2d1" } else { "ib0" };
             let dev_port = format!("{function}/net/{left}/dev_port");
             if number != "dev_port" {

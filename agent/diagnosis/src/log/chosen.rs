@@ -53,11 +53,7 @@ pub(super) fn settle_absent(log: &mut Log) {
     if !is_alone || asks || !shows_one_host(log) {
         return;
     }
-    for symptom in log
-        .symptoms
-        .iter_mut()
-        .filter(|symptom| symptom.kind == K::NoDevice)
-    {
+    for symptom in log.symptoms.iter_mut().filter(|symptom| is_information(symptom)) {
         symptom.grade = symptom.grade.min(Grade::Note);
     }
 }
