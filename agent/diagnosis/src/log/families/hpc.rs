@@ -18,7 +18,10 @@ pub(super) const ROWS: &[Row] = &[
     // Open MPI's start.
     (&["pml add procs failed"], K::BackendFailed),
     // Mercury.
-    (&["fi_cq_readerr got err", "input/output error"], K::PeerUnreachable),
+    (
+        &["fi_cq_readerr got err", "input/output error"],
+        K::PeerUnreachable,
+    ),
     // Ceph's messenger.
     (&["/rdma/", "failed assert"], K::BackendFailed),
     (&["/rdma/", "failed ceph_assert"], K::BackendFailed),
