@@ -151,16 +151,21 @@ fn left_out(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
     })
 }
 
-/// Bonds with members in use whose links have different speeds: each gets the same share of the flows.
-fn slower(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
+/// Each bond below RDMA ports, with the first of its ports and its members.
+fn bonds(node: &Node) -> impl Iterator<Item = (Port<'_>, &str, &[BondMember])> {
     let mut seen = BTreeSet::new();
     node.ports().filter_map(move |port| {
         let netdev = port.kernel.netdev.known()?;
         let members = node.network.netdevs.get(&netdev.name)?.bond.known()?;
         // Both functions of a card may show one bond.
-        if !seen.insert(&netdev.name) {
-            return None;
-        }
+        let is_first = seen.insert(&netdev.name);
+        is_first.then_some((port, netdev.name.as_str(), members.as_slice()))
+    })
+}
+
+/// Bonds with members in use whose links have different speeds: each gets the same share of the flows.
+fn slower(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
+    bonds(node).filter_map(|(port, bond, members)| {
         // A backup may be a slower network on purpose.
         let in_use = members
             .iter()
@@ -178,18 +183,18 @@ fn slower(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
         let message = format!(
             "{} of {}, the bond of {subject}, runs at {}, and {equal} at {}",
             listed(slower.iter().map(|(_, name)| *name)),
-            netdev.name,
+            bond,
             gigabits(*slow),
             gigabits(*fastest),
         );
         let finding = Draft::new(&BOND_DEGRADED, subject, message)
             .remedy(SLOWER)
-            .fill("BOND", &netdev.name)
+            .fill("BOND", bond)
             .fill("NETDEV", *first);
         let finding = speeds.iter().fold(finding, |finding, (speed, name)| {
             finding.evidence(format!("ethtool {name}, speed"), gigabits(*speed))
         });
-        Some((netdev.name.as_str(), finding))
+        Some((bond, finding))
     })
 }
 
@@ -202,14 +207,7 @@ const SLOWER: Remedy = Remedy {
 };
 
 fn without_link(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
-    let mut seen = BTreeSet::new();
-    node.ports().filter_map(move |port| {
-        let netdev = port.kernel.netdev.known()?;
-        let members = node.network.netdevs.get(&netdev.name)?.bond.known()?;
-        // Both functions of a card may show one bond.
-        if !seen.insert(&netdev.name) {
-            return None;
-        }
+    bonds(node).filter_map(|(port, bond, members)| {
         let with_link = |up: bool| {
             members
                 .iter()
@@ -246,11 +244,11 @@ fn without_link(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
         let message = format!(
             "{} of {}, the bond of {subject}, {why}: {} of {} members are up",
             listed(named.iter().map(String::as_str)),
-            netdev.name,
+            bond,
             members.len() - down.len(),
             members.len()
         );
-        let mut finding = Draft::new(&BOND_DEGRADED, subject, message).fill("BOND", &netdev.name);
+        let mut finding = Draft::new(&BOND_DEGRADED, subject, message).fill("BOND", bond);
         if is_unnoticed {
             finding = finding.remedy(UNNOTICED);
         }
@@ -271,6 +269,6 @@ fn without_link(node: &Node) -> impl Iterator<Item = (&str, Draft)> {
                 None => finding,
             }
         });
-        Some((netdev.name.as_str(), finding))
+        Some((bond, finding))
     })
 }

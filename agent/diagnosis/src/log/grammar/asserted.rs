@@ -1,4 +1,4 @@
-//! Assertions that fail because there is no device or no descriptor left, and those of UCX.
+//! Assertions that fail because a device is missing or all descriptors are in use, and those of UCX.
 
 use crate::symptom::SymptomKind::{self as K};
 
